@@ -3,6 +3,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include "arguments.hpp"
@@ -47,10 +49,17 @@ void run(const Backend& backend, const std::string& op, const nb::dict& given) {
   check(code);
 }
 
+// 1e-05 where the float is 9.999999747e-06.
+double shortest(float value) {
+  char digits[32] = {};
+  std::to_chars(digits, digits + sizeof digits - 1, value);
+  return std::strtod(digits, nullptr);
+}
+
 nb::object default_of(const inlay_field& field) {
   switch (field.kind) {
     case INLAY_INTEGER: return nb::int_(field.default_integer);
-    case INLAY_NUMBER: return nb::float_(field.default_number);
+    case INLAY_NUMBER: return nb::float_(shortest(static_cast<float>(field.default_number)));
     case INLAY_FLAG: return nb::bool_(field.default_integer != 0);
     case INLAY_WORD: return nb::str(field.default_word);
     default: return nb::none();
@@ -82,6 +91,7 @@ nb::list list_fields(const std::string& op) {
 
 NB_MODULE(_core, module) {
   using namespace inlay::python;
+  nb::set_leak_warnings(false);  // caches of `typing` keep the classes until the process ends
   module.doc() = "The C ABI of Inlay; `inlay` is what programs use.";
   module.def("version", [] { return inlay_version(); });
   module.def(

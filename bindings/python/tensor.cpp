@@ -1,6 +1,7 @@
 #include "tensor.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <memory>
 

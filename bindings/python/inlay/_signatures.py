@@ -39,11 +39,12 @@ class Extents:
 
     def bind(self, shape: list[str], extents: tuple[int, ...]) -> None:
         for text, extent in zip(shape, extents):
-            if not re.search(r"\||\bor\b|\+|/", text):
+            if not any(sign in text for sign in ("|", " or ", "+", "/")):
                 self.known.setdefault(text, extent)
         for text, extent in zip(shape, extents):
-            if (quotient := re.fullmatch(r"(\w+) / (\w+)", text)) and quotient[2] in self.known:
-                self.known.setdefault(quotient[1], extent * self.known[quotient[2]])
+            whole, _, part = text.partition(" / ")
+            if part in self.known and whole.isidentifier():
+                self.known.setdefault(whole, extent * self.known[part])
 
     def unknown(self, text: str) -> list[str]:
         """The names in an extent that nothing has bound."""

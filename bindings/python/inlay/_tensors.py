@@ -10,6 +10,7 @@ from . import _core
 NUMPY = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64",
          "bool": "bool"}
 INLAY = {name: dtype for dtype, name in NUMPY.items()}
+KNOWN = " ".join([*NUMPY, "i4", "u4"])
 
 
 class SupportsDLPack(Protocol):
@@ -30,7 +31,7 @@ Tensor = Union["numpy.ndarray[Any, Any]", SupportsDLPack, View, memoryview, byte
 
 
 def why_not(subject: str, value: object, writable: bool) -> Exception:
-    """What is wrong with a value that is no tensor, or cannot be written to."""
+    """What is wrong with a value that nobody could open, or could not for writing."""
     kind = type(value).__name__
     must = "; it must be a numpy array or a DLPack tensor"
     if kind == "PyCapsule":
@@ -58,11 +59,13 @@ def open_tensor(subject: str, value: Any, writable: bool) -> _core.Tensor:
     dtype = None
     if isinstance(value, View):
         value, dtype = value.memory, value.dtype
-    elif isinstance(value, numpy.ndarray) and value.dtype.name == "bfloat16":
+    elif isinstance(value, numpy.ndarray) and value.dtype.kind == "V" and value.dtype.name == "bfloat16":
         value, dtype = value.view(numpy.uint16), "bf16"
     tensor = _core.tensor(value, writable)
     if tensor is None:
         raise why_not(subject, value, writable)
+    if dtype is None and " " in tensor.dtype:
+        raise TypeError("%s has dtype %s; it must be one of %s" % (subject, getattr(value, "dtype", tensor.dtype), KNOWN))
     if tensor.freed:
         raise ValueError("%s has shape %s and no memory; it must not have been freed" % (subject, list(tensor.shape)))
     if dtype is not None:
@@ -82,7 +85,7 @@ def name_of_dtype(subject: str, dtype: Any) -> str:
     except TypeError:
         name = repr(dtype)
     if name not in INLAY:
-        raise TypeError("%s: dtype is %s; it must be one of %s" % (subject, name, " ".join([*NUMPY, "i4", "u4"])))
+        raise TypeError("%s: dtype is %s; it must be one of %s" % (subject, name, KNOWN))
     return INLAY[name]
 
 

@@ -2,7 +2,6 @@
 and their docstrings, and the shapes of what they allocate, are those of its headers."""
 from __future__ import annotations
 
-import inspect
 import json
 import pathlib
 from typing import Any, Callable
@@ -32,13 +31,13 @@ def dtype_of_result(op: Operator, field: Field, types: dict[str, str], asked: An
 
 
 class Call:
-    """One call: its tensors, and what is known of the shapes."""
+    """One call: its tensors, and what is known of their shapes where a result is to be made."""
 
     def __init__(self, op: Operator) -> None:
         self.op = op
         self.given: dict[str, object] = {}
-        self.types: dict[str, str] = {}  # by the names of the library's fields, the first input first
-        self.extents = Extents()
+        self.tensors: list[tuple[Field, _core.Tensor]] = []
+        self.extents: Extents | None = None
 
     def take(self, field: Field, value: Any, writable: bool) -> None:
         subject = "%s: %s" % (self.op.name, field.name)
@@ -49,76 +48,78 @@ class Call:
             return
         tensor = open_tensor(subject, value, writable)
         self.given[field.field] = tensor
-        self.types[field.field] = tensor.dtype
-        if field.shape is not None and len(tensor.shape) == field.rank:
-            self.extents.bind(field.shape, tensor.shape)
+        self.tensors.append((field, tensor))
 
-    def make(self, field: Field, dtype: Any) -> Any:
+    def know_extents(self, given: dict[str, Any]) -> Extents:
+        if self.extents is None:
+            self.extents = Extents()
+            for name in self.op.extents:
+                if (extent := given[name]) is not None:
+                    self.extents.known[name] = read_extent(self.op.name, name, extent)
+            for field, tensor in self.tensors:
+                if field.shape is not None and len(tensor.shape) == field.rank:
+                    self.extents.bind(field.shape, tensor.shape)
+        return self.extents
+
+    def make(self, field: Field, given: dict[str, Any]) -> Any:
         """A result that was not given."""
-        unknown = [name for text in field.shape or [] for name in self.extents.unknown(text)]
+        extents = self.know_extents(given)
+        unknown = [name for text in field.shape or [] for name in extents.unknown(text)]
         if field.shape is None or unknown:
             raise ValueError("%s: %s is left out, and %s is unknown; one of them must be given"
                              % (self.op.name, field.name, unknown[0] if unknown else "its shape"))
-        array, tensor = allocate("%s: %s" % (self.op.name, field.name), [self.extents.find(text) for text in field.shape],
-                                 dtype_of_result(self.op, field, self.types, dtype))
+        types = {each.field: tensor.dtype for each, tensor in self.tensors}
+        array, tensor = allocate("%s: %s" % (self.op.name, field.name), [extents.find(text) for text in field.shape],
+                                 dtype_of_result(self.op, field, types, given.get("dtype")))
         self.given[field.field] = tensor
-        self.types[field.field] = tensor.dtype
+        self.tensors.append((field, tensor))
         return array
 
 
+def read_extent(op: str, name: str, extent: Any) -> int:
+    if isinstance(extent, bool) or not isinstance(extent, (int, numpy.integer)):
+        raise TypeError("%s: %s is of type %s; it must be an int" % (op, name, type(extent).__name__))
+    if extent < 0:
+        raise ValueError("%s: %s is %d; it must be 0 or more" % (op, name, extent))
+    return int(extent)
+
+
 def run(op: Operator, given: dict[str, Any]) -> Any:
-    call, dtype, backend = Call(op), given.pop("dtype", None), given.pop("backend", None)
-    for name in op.extents:
-        if (extent := given.get(name)) is not None:
-            if isinstance(extent, bool) or not isinstance(extent, (int, numpy.integer)):
-                raise TypeError("%s: %s is of type %s; it must be an int" % (op.name, name, type(extent).__name__))
-            if extent < 0:
-                raise ValueError("%s: %s is %d; it must be 0 or more" % (op.name, name, extent))
-            call.extents.known[name] = int(extent)
+    call = Call(op)
     for field in op.fields:
-        value = given.get(field.name)
+        value = given[field.name]
         if field.role == "scalar":
-            if field.name in given:
-                call.given[field.field] = value
+            call.given[field.field] = value
         elif value is not None and not (value is True and field in op.on_request):
             call.take(field, value, field.role in ("out", "optional_out", "inout"))
         elif field.role in ("in", "inout"):
             raise TypeError("%s: %s is None; it must be a tensor" % (op.name, field.name))
     results = []
     for field in op.results + op.on_request:
-        value = given.get(field.name)
+        value = given[field.name]
         if value is True or (value is None and field in op.results):
-            value = call.make(field, dtype)
+            value = call.make(field, given)
         if value is not None:
             results.append(value)
     try:
-        _core.run(resolve(backend), op.name, call.given)
+        _core.run(resolve(given["backend"]), op.name, call.given)
     except (ValueError, TypeError, NotImplementedError) as refused:
         raise type(refused)(in_python(str(refused))) from None
     return tuple(results) if len(results) > 1 else results[0] if results else None
 
 
 def make_function(op: Operator) -> Callable[..., Any]:
-    parameter, empty = inspect.Parameter, inspect.Parameter.empty
-    parameters = [parameter(field.name, parameter.POSITIONAL_OR_KEYWORD, annotation="Tensor") for field in op.positional]
-    named = [(field.name, None) for field in op.named] + [(field.name, field.default) for field in op.scalars]
-    named += [(name, None) for name in op.extents + ["dtype"] * op.has_dtype + ["backend"]]
-    parameters += [parameter(name, parameter.KEYWORD_ONLY, default=default) for name, default in named]
-    signature = inspect.Signature(parameters, return_annotation=empty)
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return run(op, signature.bind(*args, **kwargs).arguments)
-        except TypeError as wrong:
-            if wrong.__traceback__ is not None and wrong.__traceback__.tb_next is not None and \
-                    wrong.__traceback__.tb_next.tb_frame.f_code.co_name == "bind":
-                raise TypeError("%s: %s" % (op.name, wrong)) from None
-            raise
-
-    function.__name__ = function.__qualname__ = op.name
+    """A function whose parameters are the fields: Python itself binds them, and tells of those that are missing."""
+    defaults = {field.name: field.default for field in op.scalars}
+    named = [field.name for field in op.named + op.scalars] + op.extents + ["dtype"] * op.has_dtype + ["backend"]
+    source = "def %s(%s, *, %s):\n  return run(op, locals())\n" % (
+        op.name, ", ".join(field.name for field in op.positional), ", ".join("%s=None" % name for name in named))
+    scope: dict[str, Any] = {"run": run, "op": op}
+    exec(source, scope)
+    function: Any = scope[op.name]
+    function.__kwdefaults__ = {name: defaults.get(name) for name in named}
     function.__doc__ = op.document()
     function.__module__ = __name__
-    function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
 
