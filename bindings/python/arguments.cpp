@@ -49,7 +49,8 @@ void check(inlay_code code) {
     default: break;
   }
   // As numpy does: a tensor of the wrong type is a TypeError, one of the wrong shape a ValueError.
-  const bool of_type = words.find(" has dtype ") != std::string::npos || words.find(" has type code ") != std::string::npos;
+  const bool of_type =
+      words.find(" has dtype ") != std::string::npos || words.find(" has type code ") != std::string::npos;
   raise(of_type ? PyExc_TypeError : PyExc_ValueError, words);
 }
 

@@ -20,7 +20,8 @@ const std::vector<inlay_field>& fields_of(const std::string& op);
 // Arguments and what they point to.
 class Arguments {
  public:
-  // A value of the field's kind, or TypeError that begins with `subject`. A tensor is a Tensor, None one that is left out.
+  // A value of the field's kind, or TypeError that begins with `subject`. A tensor is a Tensor, None one that is left
+  // out.
   void add(const std::string& subject, const inlay_field& field, nanobind::handle value);
   const inlay_argument* data() const { return all_.data(); }
   std::size_t size() const { return all_.size(); }

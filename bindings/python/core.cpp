@@ -103,9 +103,9 @@ NB_MODULE(_core, module) {
       },
       nb::sig("def operators() -> list[str]"));
   module.def("fields", list_fields, nb::arg("op"), nb::sig("def fields(op: str) -> list[dict[str, typing.Any]]"));
-  nb::class_<Backend>(module, "Backend")
-      .def_ro("name", &Backend::name)
-      .def("__repr__", [](const Backend& backend) { return "inlay.Backend('" + backend.name + "')"; });
+  nb::class_<Backend>(module, "Backend").def_ro("name", &Backend::name).def("__repr__", [](const Backend& backend) {
+    return "inlay.Backend('" + backend.name + "')";
+  });
   module.def("open_backend", open_backend, nb::arg("name"), nb::arg("isa").none(), nb::arg("threads"));
   add_tensor(module);
   module.def("run", run, nb::arg("backend"), nb::arg("op"), nb::arg("given"),

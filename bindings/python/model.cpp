@@ -22,10 +22,11 @@ namespace inlay::python {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
+using Named = nb::typed<nb::dict, nb::str, nb::object>;
 using Prompt = std::variant<std::string, Tokens>;
 
 // Scalars by name. What is no name of a field is handed on, to be refused by name.
-Arguments read_scalars(const nb::dict& given) {
+Arguments read_scalars(const Named& given) {
   Arguments arguments;
   for (const auto& [key, value] : given) {
     const std::string name = nb::cast<std::string>(key);
@@ -107,7 +108,7 @@ class Model {
     });
   }
 
-  Tokens tokenize_chat(const std::vector<std::pair<std::string, std::string>>& messages, const nb::dict& switches,
+  Tokens tokenize_chat(const std::vector<std::pair<std::string, std::string>>& messages, const Named& switches,
                        const std::optional<std::string>& chat_template) const {
     std::vector<inlay_chat_message> given;
     for (const auto& [role, content] : messages) given.push_back({role.c_str(), content.data(), content.size()});
@@ -132,7 +133,7 @@ class Model {
   }
 
   // Why each text ended (INLAY_END_TOKENS ..).
-  std::vector<std::int32_t> generate(const std::vector<Prompt>& prompts, std::int64_t tokens, const nb::dict& sampling,
+  std::vector<std::int32_t> generate(const std::vector<Prompt>& prompts, std::int64_t tokens, const Named& sampling,
                                      const std::vector<std::string>& stops, bool ignore_eos, nb::object on_text) {
     const Arguments scalars = read_scalars(sampling);
     std::vector<inlay_prompt> given;
@@ -203,8 +204,8 @@ void add_model(nb::module_& module) {
            nb::arg("path"), nb::arg("backend").none(), nb::arg("kv_type").none(), nb::arg("context"),
            nb::arg("cache_tokens"), nb::arg("batch"), nb::arg("on_progress").none())
       .def("tokenize", &Model::tokenize, nb::arg("text"))
-      .def("tokenize_chat", &Model::tokenize_chat, nb::arg("messages"),
-           nb::arg("switches"), nb::arg("chat_template").none())
+      .def("tokenize_chat", &Model::tokenize_chat, nb::arg("messages"), nb::arg("switches"),
+           nb::arg("chat_template").none())
       .def("generate", &Model::generate, nb::arg("prompts"), nb::arg("tokens"), nb::arg("sampling"), nb::arg("stops"),
            nb::arg("ignore_eos"), nb::arg("on_text"))
       .def("close", &Model::close);

@@ -14,8 +14,12 @@ from ._tensors import Tensor
 
 T = TypeVar("T", bound=Tensor)
 float_inf: float
+__all__: list[str]
 '''
 TYPES = {"integer": "int", "number": "float", "flag": "bool"}
+
+
+LEFT_OUT = "None = None"
 
 
 def literal(value: Any) -> str:
@@ -36,12 +40,14 @@ def signature(op: Any, result: str, out: str, requested: str, overloaded: bool) 
         elif field in op.results:
             rows.append(field.name + ": " + out)
         elif field in op.on_request:
-            rows.append(field.name + ": " + requested)
+            # Where several can be asked for, none is without the first.
+            first = field is op.on_request[0]
+            rows.append(field.name + ": " + (requested if first or requested == LEFT_OUT else "Union[%s, None] = None" % requested))
         else:
             rows.append("%s: Optional[Tensor] = None" % field.name)
     rows += [scalar(field) for field in op.scalars]
     rows += ["%s: Optional[int] = None" % name for name in op.extents]
-    rows += ["dtype: DTypeLike = None"] * op.has_dtype
+    rows += ["dtype: Optional[DTypeLike] = None"] * op.has_dtype
     rows.append("backend: Union[Backend, str, None] = None")
     return "%sdef %s(\n    %s,\n) -> %s: ..." % ("@overload\n" if overloaded else "", op.name, ",\n    ".join(rows), result)
 
@@ -55,8 +61,8 @@ def write(operators: list[Any]) -> str:
         elif len(op.results) > 1:
             blocks.append(signature(op, "tuple[%s]" % ", ".join(["Any"] * len(op.results)), maybe, maybe, False))
         else:
-            blocks.append(signature(op, array, "None = None", "None = None", True))
-            blocks.append(signature(op, given, "T", "None = None", True))
+            blocks.append(signature(op, array, LEFT_OUT, LEFT_OUT, True))
+            blocks.append(signature(op, given, "T", LEFT_OUT, True))
             if op.on_request:
-                blocks.append(signature(op, "tuple[Any, ...]", maybe, "Union[Tensor, Literal[True], None] = None", True))
+                blocks.append(signature(op, "tuple[Any, ...]", maybe, "Union[Tensor, Literal[True]]", True))
     return "\n\n".join(blocks) + "\n"

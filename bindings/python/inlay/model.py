@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import codecs
+import importlib.util
 import os
 import queue
 import sys
@@ -47,13 +48,12 @@ class Progress:
     """tqdm's bar over the layers of a model that is being loaded, where tqdm is installed and somebody looks."""
 
     def __init__(self, path: str) -> None:
-        self.path, self.bar = path, None
+        self.path = path
+        self.bar: Any = None
 
     def __call__(self, done: int, layers: int) -> None:
         if self.bar is None:
-            from tqdm.auto import tqdm
-
-            self.bar = tqdm(total=layers, desc=os.path.basename(self.path), unit="layer", leave=False)
+            self.bar = importlib.import_module("tqdm.auto").tqdm(total=layers, desc=os.path.basename(self.path), unit="layer", leave=False)
         self.bar.update(done - self.bar.n)
         if done == layers:
             self.bar.close()
@@ -63,11 +63,7 @@ def choose_progress(path: str, progress: Union[bool, Callable[[int, int], object
     if progress is not None and not isinstance(progress, bool):
         return progress
     if progress is None:
-        try:
-            import tqdm  # noqa: F401
-        except ImportError:
-            return None
-        progress = sys.stderr is not None and sys.stderr.isatty()
+        progress = importlib.util.find_spec("tqdm") is not None and sys.stderr is not None and sys.stderr.isatty()
     return Progress(path) if progress else None
 
 
