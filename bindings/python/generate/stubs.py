@@ -14,7 +14,6 @@ from ._tensors import Tensor
 
 T = TypeVar("T", bound=Tensor)
 float_inf: float
-__all__: list[str]
 '''
 TYPES = {"integer": "int", "number": "float", "flag": "bool"}
 
@@ -53,7 +52,7 @@ def signature(op: Any, result: str, out: str, requested: str, overloaded: bool) 
 
 
 def write(operators: list[Any]) -> str:
-    blocks = [HEADER]
+    blocks = [HEADER, "__all__ = [%s]" % ", ".join('"%s"' % op.name for op in operators)]
     for op in operators:
         array, given, maybe = "NDArray[Any]", "T", "Optional[Tensor] = None"
         if not op.results:

@@ -12,4 +12,5 @@ from .model import Model, Text
 from .operators import *  # noqa: F403
 
 __version__: str = _core.version()
-__all__ = ["Backend", "Model", "Tensor", "Text", "View", "backend", *operators.__all__]
+__all__ = ["Backend", "Model", "Tensor", "Text", "View", "backend"]
+__all__ += operators.__all__
