@@ -41,10 +41,11 @@ class Extents:
         for text, extent in zip(shape, extents):
             if not any(sign in text for sign in ("|", " or ", "+", "/")):
                 self.known.setdefault(text, extent)
-        for text, extent in zip(shape, extents):
+        own = dict(zip(shape, extents))  # caches of K and V each have an x
+        for text, extent in own.items():
             whole, _, part = text.partition(" / ")
-            if part in self.known and whole.isidentifier():
-                self.known.setdefault(whole, extent * self.known[part])
+            if part in own and whole.isidentifier():
+                self.known.setdefault(whole, extent * own[part])
 
     def unknown(self, text: str) -> list[str]:
         """The names in an extent that nothing has bound."""
