@@ -129,7 +129,7 @@ x, weight = np.ones((2, 8), np.float32), np.ones(8, np.float32)
 for kind, named, words in (
         (TypeError, {"dtype": "f9"}, "dtype is 'f9'"), (TypeError, {"dtype": np.complex64}, "dtype is complex64"), (TypeError, {"dtype": 3}, "dtype is"),
         (TypeError, {"dtype": "f16"}, "out has dtype f16; it must be one of f32 i8"), (TypeError, {"y_scale": 1}, "y_scale is of type int"),
-        (ValueError, {"y_scale": True}, "y_scale is given; it must be"), (TypeError, {"residual": True}, "residual is of type bool")):
+        (ValueError, {"y_scale": True}, "y_scale must be given with i8 output"), (TypeError, {"residual": True}, "residual is of type bool")):
     refused("rms_norm", None, kind, {"x": x, "weight": weight, **named}, words)
     try:
         inlay.rms_norm(x, weight, **named)
