@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 
 import inlay
 from formulas import expect
@@ -36,9 +37,41 @@ for piece in model.generate(prompts[0], max_tokens=100000, ignore_eos=True, stre
     break  # who asks for no more ends the text
 gc.collect()
 expect(model.generate(prompts[0], max_tokens=24) == texts[0], "and the model is free again")
+
+# The same one token at a time: its second waits until nobody asks for more, and there is no third.
+gate, calls, plain = threading.Event(), [], model._model
+
+
+class Gated(threading.Event):
+    def clear(self):
+        super().clear()
+        gate.set()
+
+
+class Slow:
+    def generate(self, *given):
+        def on_text(i, text, token):
+            calls.append(token)
+            if len(calls) == 2:
+                gate.wait()
+            return given[-1](i, text, token)
+
+        return plain.generate(*given[:-1], on_text)
+
+
+inlay.model.threading = types.SimpleNamespace(Event=Gated, Thread=threading.Thread)
+model._model = Slow()
+stream = model.generate(prompts[0], max_tokens=24, stream=True)
+next(stream)
+stream.close()
+inlay.model.threading, model._model = threading, plain
+expect(len(calls) == 2, "%d tokens where one was read" % len(calls))
 word = texts[0].split()[3]
 cut = model.generate(prompts[0], max_tokens=24, stop=word)
 expect(cut == texts[0][:texts[0].index(word)] and cut.end == "stop", "a stop string: %r" % cut)
+held = model.generate(prompts[0], max_tokens=24, stop=texts[0][-2:] + "#")
+expect(held == texts[0] and "".join(model.generate(prompts[0], max_tokens=24, stop=texts[0][-2:] + "#", stream=True)) == held,
+       "what might have become a stop string is not lost: %r" % held)
 draw = {"max_tokens": 24, "temperature": 0.9, "top_k": 40, "top_p": 0.95}
 first = model.generate(prompts[0], seed=7, **draw)
 expect(first == model.generate(prompts[0], seed=7, **draw) != model.generate(prompts[0], seed=8, **draw), "a seed is its text")

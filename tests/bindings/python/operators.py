@@ -88,6 +88,7 @@ expect(inlay.rms_norm(memoryview(frozen), weight).shape == (5, 32), "a buffer")
 half = frozen.astype(np.float16)
 expect(inlay.rms_norm(half, weight).dtype == np.float16 and inlay.softmax(half[None], dtype="f32").dtype == np.float32, "types")
 expect(inlay.dequantize(np.ones((2, 4), np.int8), np.ones((1, 1), np.float32), dtype=np.float16).dtype == np.float16, "as asked")
+expect(inlay.linear(half, weight_rows=frozen).dtype == np.float16, "as the input, not as the first that may be")
 short = frozen.astype(ml_dtypes.bfloat16)
 normed = inlay.rms_norm(short, weight.astype(ml_dtypes.bfloat16))
 expect(normed.dtype == ml_dtypes.bfloat16, "bf16")
@@ -98,6 +99,12 @@ expect(np.array_equal(inlay.add(bits, bits).view(np.uint16), (short + short).vie
 codes, scale = inlay.quantize(frozen, dtype="i4", row_scale=True)
 expect(codes.shape == (5, 16) and codes.dtype == np.uint8, "two codes to a byte")
 expect(np.abs(inlay.dequantize(inlay.View(codes, "i4"), scale[:, None]) - frozen).max() <= scale.max() * 0.51, "and back")
+
+# Two sequences side by side in q, and blocks of 2 in k: the result has q's extents.
+q, blocks = noise(1, 5, 2, 8), noise(4, 2, 2, 8)
+out, lse = inlay.flash_attention(q, blocks, blocks, q_indptr=np.array([0, 3, 5], np.int32), kv_lens=np.array([4, 2], np.int32),
+                                 block_table=np.array([[2, 0], [3, 1]], np.int32), lse=True)
+expect(out.shape == (1, 5, 2, 8) and lse.shape == (1, 5, 2), "ragged and paged")
 
 # The interpreter's lock is not held while an operator runs: with this interval nobody takes it from a thread that keeps it.
 sys.setswitchinterval(1000)

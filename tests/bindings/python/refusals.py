@@ -127,12 +127,14 @@ for op, positional, named, _ in CASES:
     refused(op, None, TypeError, {**given, "backend": 3}, "no backend")
 x, weight = np.ones((2, 8), np.float32), np.ones(8, np.float32)
 for kind, named, words in (
+        (TypeError, {"x": x.astype(np.float64)}, "x has dtype float64; it must be one of"),
+        (ValueError, {"x": OfDevice(x, 1, False)}, "x has shape [2, 8] and no memory"),
         (TypeError, {"dtype": "f9"}, "dtype is 'f9'"), (TypeError, {"dtype": np.complex64}, "dtype is complex64"), (TypeError, {"dtype": 3}, "dtype is"),
         (TypeError, {"dtype": "f16"}, "out has dtype f16; it must be one of f32 i8"), (TypeError, {"y_scale": 1}, "y_scale is of type int"),
         (ValueError, {"y_scale": True}, "y_scale must be given with i8 output"), (TypeError, {"residual": True}, "residual is of type bool")):
     refused("rms_norm", None, kind, {"x": x, "weight": weight, **named}, words)
     try:
-        inlay.rms_norm(x, weight, **named)
+        inlay.rms_norm(**{"x": x, "weight": weight, **named})
     except Exception as wrong:
         expect(words in str(wrong), "%s in: %s" % (words, wrong))
 for named, words in (({}, "n is unknown"), ({"n": -1}, "n is -1; it must be 0 or more"), ({"n": 1.5}, "n is of type float")):
