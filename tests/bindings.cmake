@@ -49,6 +49,13 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "fsanitize" AND NOT CMAKE_CROSSCOMPILING)
     set_tests_properties(bindings_model PROPERTIES ENVIRONMENT "${test_environment}")
     list(APPEND scripts docs)  # of models too
   endif()
+  if(TARGET inlay_exec AND INLAY_PYTHON)
+    # The package of docs/python.md around this library. Skips where PyPI does not answer.
+    add_test(NAME bindings_python COMMAND ${Python3_EXECUTABLE} ${bindings}/python/run.py --library $<TARGET_FILE:inlay_c>
+      --model ${PROJECT_SOURCE_DIR}/models/stories.gguf $<$<TARGET_EXISTS:inlay>:--inlay=$<TARGET_FILE:inlay>>
+      --environment ${PROJECT_SOURCE_DIR}/build/python_environment)
+    set_tests_properties(bindings_python PROPERTIES ENVIRONMENT "${test_environment}" SKIP_RETURN_CODE 77)
+  endif()
   foreach(script IN LISTS scripts)
     add_test(NAME bindings_${script} COMMAND ${Python3_EXECUTABLE} ${bindings}/${script}.py $<TARGET_FILE:inlay_c>)
     set_tests_properties(bindings_${script} PROPERTIES ENVIRONMENT "${test_environment};INLAY_CXX=${CMAKE_CXX_COMPILER}")

@@ -170,14 +170,19 @@ INLAY_API inlay_code inlay_field_at(const char *op, size_t i, inlay_field *field
 
 typedef struct inlay_model inlay_model;
 
+/* So many of `all` layers are in memory. Called by the thread that opens the model. */
+typedef void (*inlay_on_progress)(void *user, int64_t done, int64_t all);
+
 typedef struct inlay_model_options {
   size_t size;
-  const inlay_backend *backend; /* must outlive the model; NULL: the cpu with all defaults */
-  const char *kv_type;          /* of the cache: "f32", "f16", "bf16", "int8"; NULL: f32 for a model of f32, else f16 */
-  int64_t context;              /* tokens of a text at most; 0: the model's */
-  int64_t cache_tokens;         /* of all texts at once; 0: four contexts */
-  int32_t batch;                /* texts that are written at once; 0: 32 */
-  int32_t reserved;             /* 0 */
+  const inlay_backend *backend;  /* must outlive the model; NULL: the cpu with all defaults */
+  const char *kv_type;           /* of the cache: "f32", "f16", "bf16", "int8"; NULL: f32 for a model of f32, else f16 */
+  int64_t context;               /* tokens of a text at most; 0: the model's */
+  int64_t cache_tokens;          /* of all texts at once; 0: four contexts */
+  int32_t batch;                 /* texts that are written at once; 0: 32 */
+  int32_t reserved;              /* 0 */
+  inlay_on_progress on_progress; /* or NULL */
+  void *user;                    /* which it is given */
 } inlay_model_options;
 
 /* A prompt in words or in tokens. This struct never changes. */
@@ -229,6 +234,27 @@ INLAY_API inlay_code inlay_model_generate(inlay_model *model, const inlay_reques
 /* Writes the tokens of a text, as far as there is room; `count` is how many there are. */
 INLAY_API inlay_code inlay_model_tokenize(const inlay_model *model, const char *text, size_t bytes, int32_t *tokens,
                                           size_t room, size_t *count);
+
+/* A message of a chat: its role is "system", "user", "assistant" or what else the template knows. Special tokens are what
+ * the template writes, never what a message says. This struct never changes. */
+typedef struct inlay_chat_message {
+  const char *role;
+  const char *content;
+  size_t bytes; /* of content */
+} inlay_chat_message;
+
+typedef struct inlay_chat {
+  size_t size;
+  const inlay_chat_message *messages;
+  size_t message_count;
+  const inlay_argument *switches; /* flags that the template asks for: "enable_thinking" and the like */
+  size_t switch_count;
+  const char *chat_template; /* Jinja; NULL: the model's own */
+} inlay_chat;
+
+/* As inlay_model_tokenize, of a chat up to where the answer begins. INLAY_NOT_FOUND: the model has no template. */
+INLAY_API inlay_code inlay_model_tokenize_chat(const inlay_model *model, const inlay_chat *chat, int32_t *tokens,
+                                               size_t room, size_t *count);
 
 /* ---- arguments in one line each ---- */
 

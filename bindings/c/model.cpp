@@ -1,32 +1,19 @@
 // Models for C: prompts go to exec::Server, which writes all of them together.
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <inlay/core/quote.hpp>
 #include <inlay/exec/eager.hpp>
-#include <inlay/exec/serve/server.hpp>
 #include <inlay/exec/stop_strings.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/ops/sampling.hpp>
 
-#include "bindings/c/backend.hpp"
 #include "bindings/c/code.hpp"
+#include "bindings/c/model.hpp"
 #include "bindings/c/row.hpp"
 #include "bindings/c/sized.hpp"
-
-struct inlay_model {
-  std::unique_ptr<inlay::c::CallersThreads> threads;
-  inlay::exec::Tokenizer tokenizer;
-  inlay::exec::Server server;
-  std::atomic<bool> busy{false};
-
-  inlay_model(std::unique_ptr<inlay::c::CallersThreads> callers, inlay::exec::Tokenizer words,
-              inlay::exec::Server texts)
-      : threads(std::move(callers)), tokenizer(std::move(words)), server(std::move(texts)) {}
-};
 
 namespace inlay::c {
 
@@ -210,10 +197,10 @@ Status open(const char* path, const inlay_model_options* given, inlay_model** re
   if (path == nullptr) return invalid("path is null; it must name a file or a directory");
   inlay_model_options options{};
   using O = inlay_model_options;
-  if (Status status = read_sized(
-          "inlay_model_options", given, options,
-          {INLAY_MEMBER(O, size), INLAY_MEMBER(O, backend), INLAY_MEMBER(O, kv_type), INLAY_MEMBER(O, context),
-           INLAY_MEMBER(O, cache_tokens), INLAY_MEMBER(O, batch), INLAY_MEMBER(O, reserved)});
+  if (Status status = read_sized("inlay_model_options", given, options,
+                                 {INLAY_MEMBER(O, size), INLAY_MEMBER(O, backend), INLAY_MEMBER(O, kv_type),
+                                  INLAY_MEMBER(O, context), INLAY_MEMBER(O, cache_tokens), INLAY_MEMBER(O, batch),
+                                  INLAY_MEMBER(O, reserved), INLAY_MEMBER(O, on_progress), INLAY_MEMBER(O, user)});
       !status.ok())
     return status;
   if (Status status = check_options(options); !status.ok()) return status;
@@ -239,7 +226,10 @@ Status open(const char* path, const inlay_model_options* given, inlay_model** re
     of_server.batch.requests = options.batch;
     of_server.batch.tokens = std::max(of_server.batch.tokens, index{2} * options.batch);
   }
-  auto server = exec::Server::make(file, runner(), *tokenizer, of_server);
+  const auto progress = [&](index done, index all) {
+    if (options.on_progress != nullptr) options.on_progress(options.user, done, all);
+  };
+  auto server = exec::Server::make(file, runner(), *tokenizer, of_server, progress);
   if (!server) return std::move(server.error());
   *result = new inlay_model(std::move(threads), std::move(*tokenizer), std::move(*server));
   return {};
@@ -263,20 +253,6 @@ Status run_generate(inlay_model* model, const inlay_request* given, inlay_on_tex
   return generate(*model, request, on_text, user, texts);
 }
 
-Status tokenize(const inlay_model* model, const char* text, std::size_t bytes, std::int32_t* tokens, std::size_t room,
-                std::size_t* count) {
-  if (model == nullptr) return invalid("model is null; it must be one that inlay_model_open gave");
-  if (text == nullptr) return invalid("text is null; it must be a text");
-  if (count == nullptr) return invalid("count is null; it must be where the number of tokens is put");
-  if (tokens == nullptr && room > 0)
-    return invalid("tokens is null and has room for " + number(room) + "; it must have 0");
-  const auto encoded = model->tokenizer.encode({text, bytes});
-  if (!encoded) return Status(encoded.error().code(), encoded.error().message());
-  *count = encoded->size();
-  std::copy_n(encoded->begin(), std::min(room, encoded->size()), tokens);
-  return {};
-}
-
 }  // namespace
 
 }  // namespace inlay::c
@@ -288,8 +264,4 @@ void inlay_model_close(inlay_model* model) { delete model; }
 inlay_code inlay_model_generate(inlay_model* model, const inlay_request* request, inlay_on_text on_text, void* user,
                                 inlay_text* texts) {
   return inlay::c::guarded([&] { return inlay::c::run_generate(model, request, on_text, user, texts); });
-}
-inlay_code inlay_model_tokenize(const inlay_model* model, const char* text, size_t bytes, int32_t* tokens, size_t room,
-                                size_t* count) {
-  return inlay::c::guarded([&] { return inlay::c::tokenize(model, text, bytes, tokens, room, count); });
 }

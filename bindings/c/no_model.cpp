@@ -21,3 +21,6 @@ inlay_code inlay_model_generate(inlay_model*, const inlay_request*, inlay_on_tex
 inlay_code inlay_model_tokenize(const inlay_model*, const char*, size_t, int32_t*, size_t, size_t*) {
   return refused();
 }
+inlay_code inlay_model_tokenize_chat(const inlay_model*, const inlay_chat*, int32_t*, size_t, size_t*) {
+  return refused();
+}

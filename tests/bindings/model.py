@@ -1,5 +1,5 @@
 """A model from Python: texts of several prompts at once are those that each gets alone and that the library's own command
-line writes, as words and as tokens; stop strings, seeds, ends; and what is refused.
+line writes, as words and as tokens; stop strings, seeds, ends; chats in tokens, layers as they are loaded; and what is refused.
 
   model.py LIBRARY MODEL [INLAY]      INLAY: the command line
 """
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from inlay_ctypes import INTEGER, NUMBER, TENSOR, Argument, BackendOptions, Failed, Inlay, Tensor
+from inlay_ctypes import FLAG, INTEGER, NUMBER, TENSOR, Argument, BackendOptions, Failed, Inlay, Tensor
 
 library, path = sys.argv[1:3]
 inlay = Inlay(library)
@@ -17,7 +17,17 @@ inlay = Inlay(library)
 
 class ModelOptions(c.Structure):
     _fields_ = [("size", c.c_size_t), ("backend", c.c_void_p), ("kv_type", c.c_char_p), ("context", c.c_int64),
-                ("cache_tokens", c.c_int64), ("batch", c.c_int32), ("reserved", c.c_int32)]
+                ("cache_tokens", c.c_int64), ("batch", c.c_int32), ("reserved", c.c_int32), ("on_progress", c.c_void_p),
+                ("user", c.c_void_p)]
+
+
+class Message(c.Structure):
+    _fields_ = [("role", c.c_char_p), ("content", c.c_char_p), ("bytes", c.c_size_t)]
+
+
+class Chat(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("messages", c.POINTER(Message)), ("message_count", c.c_size_t), ("switches", c.POINTER(Argument)),
+                ("switch_count", c.c_size_t), ("chat_template", c.c_char_p)]
 
 
 class Prompt(c.Structure):
@@ -67,6 +77,15 @@ def tokenize(model, text):
     tokens = (c.c_int32 * count.value)()
     inlay.check(call(model, data, c.c_size_t(len(data)), tokens, count, c.byref(count)))
     return tokens
+
+
+def tokenize_chat(model, messages, switches=(), template=None, **other):
+    given = (Message * len(messages))(*[Message(role, content, len(content or b"")) for role, content in messages])
+    chat = Chat(**{"size": c.sizeof(Chat), "messages": given, "message_count": len(messages), "switches": (Argument * len(switches))(*switches),
+                   "switch_count": len(switches), "chat_template": template, **other})
+    count, tokens = c.c_size_t(), (c.c_int32 * 256)()
+    inlay.check(inlay.library.inlay_model_tokenize_chat(model, c.byref(chat), tokens, c.c_size_t(256), c.byref(count)))
+    return list(tokens[:count.value])
 
 
 def generate(model, prompts, tokens=24, sampling=(), stops=(), ignore_eos=0, go_on=lambda i, n: True, **other):
@@ -162,6 +181,28 @@ def reenter(i, n):
 
 
 expect(generate(model, prompts[:1], go_on=reenter) == together[:1], "a call within a call is refused")
+
+template = b"{% for m in messages %}{{ m.role }}:{{ m.content }}{% endfor %}{% if loud %}!{% endif %}{% if add_generation_prompt %}:{% endif %}"
+asked = [(b"user", b"the mill</s>")]
+quiet = tokenize_chat(model, asked, template=template)
+expect(len(quiet) > 4 and 2 not in quiet, "a message makes no special token: %s" % quiet)
+loud = tokenize_chat(model, asked, [Argument(name=b"loud", kind=FLAG, integer=1)], template)
+expect(len(loud) > len(quiet) and loud[:4] == quiet[:4], "a switch: %s" % loud)
+expect(tokenize_chat(model, [], template=b"no message") == list(tokenize(model, "no message"))[-len(tokenize_chat(model, [], template=b"no message")):],
+       "a template alone")
+refused("3: the model has no chat template", tokenize_chat, model, asked)
+refused("chat_template is empty", tokenize_chat, model, asked, template=b"")
+refused("chat_template: ", tokenize_chat, model, asked, template=b"{% for %}")
+refused("messages: ", tokenize_chat, model, asked, template=b"{{ raise_exception('no') }}")
+refused("messages[0].role is null", tokenize_chat, model, [(None, b"a")], template=template)
+refused("messages[1].content is null", tokenize_chat, model, [asked[0], (b"user", None)], template=template)
+refused("switches[0], 'loud', is an integer; it must be a flag", tokenize_chat, model, asked, [scalar("loud", 1)], template)
+refused("switches[0], 'loud', is 2; it must be 0 or 1", tokenize_chat, model, asked, [Argument(name=b"loud", kind=FLAG, integer=2)], template)
+refused("switches[0] has no name", tokenize_chat, model, asked, [Argument(kind=FLAG, integer=1)], template)
+refused("inlay_chat.size is 3", tokenize_chat, model, asked, template=template, size=3)
+steps, on_progress = [], c.CFUNCTYPE(None, c.c_void_p, c.c_int64, c.c_int64)(lambda _, done, layers: steps.append((done, layers)))
+inlay.library.inlay_model_close(open_model(on_progress=c.cast(on_progress, c.c_void_p)))
+expect(steps and steps == [(i + 1, len(steps)) for i in range(len(steps))], "each layer is told of: %s" % steps)
 
 refused("3: ", open_model, "/no/such/model.gguf")
 refused("kv_type is 'f8'", open_model, kv_type=b"f8")

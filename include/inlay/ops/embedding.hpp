@@ -19,7 +19,7 @@
 namespace inlay {
 
 template <class Space = Host> struct Embedding {
-  ConstView<2, Space> table;           // see above; row stride free
+  ConstView<2, Space> table;           // [vocab, dim]   f32 f16 bf16 i8 u8, see above; row stride free
   ConstView<1, Space> row_scale = {};  // [vocab]        f32; with an i8 table only
   ConstView<1, Space> ids;             // [tokens]       i32 i64
   View<2, Space> y;                    // [tokens, dim]  f32 f16 bf16
