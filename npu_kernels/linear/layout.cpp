@@ -239,22 +239,22 @@ LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource&
   products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype}};
   products.source_bits = bits(source.dtype);
   const bool made = make_or_store(memory, name, products, source.dtype == dtype);
-  return {.source = source, .blocks = products.right.front(), .made = made};
+  return {.source = source, .blocks = products.right.front(), .made = made, .given = false};
 }
 
-LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products) {
-  products.right = {packed};
+LaidOut as_given(const std::vector<Operand>& right, Products& products) {
+  products.right = right;
   products.given = true;
-  return {.source = source, .blocks = packed, .packed = true};
+  return {};
 }
 
 void lay_out_before(Core& core, const LaidOut& right) {
-  if (!right.made && !right.packed) make_blocks(core, right.source, right.blocks);
+  if (right.before()) make_blocks(core, right.source, right.blocks);
 }
 
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
               bool meets) {
-  if (right.packed) return multiply(core, plan, consume, {.meet = meeting(core, meets)});
+  if (!right.made) return multiply(core, plan, consume, {.meet = meeting(core, meets)});
   if (right.stored()) {
     const RowTile stored{panel_rows, plan.tiles.stored_k};
     RepackedTiles make(core, scratch, right.source, stored, 2);
@@ -262,8 +262,7 @@ void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductP
     const Makers makers{.store_right = std::ref(blocks), .meet = meeting(core, meets)};
     return multiply(core, plan, consume, makers);
   }
-  if (meets || !right.made) core.sync_all();
-  if (!right.made) return multiply(core, plan, consume);
+  if (meets) core.sync_all();
   const DType dtype = right.source.dtype;
   const RowTile at_once = row_tile(core.device(), dtype, plan.tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
   RepackedTiles blocks(core, scratch, right.source, at_once, panels_ahead);

@@ -96,8 +96,9 @@ struct LaidOut {
   RowSource source = {};
   Operand blocks = {};  // in global memory; not blocked where it is made in staging
   bool made = false;    // as it is used; else all of it before the first product
-  bool packed = false;  // it is there
+  bool given = true;    // it is there, or somebody else sees to it
   bool stored() const { return made && blocks.blocked(); }
+  bool before() const { return !made && !given; }
 };
 // Gives products.right, of which form, type and source_bits stand there, blocks in global memory where it needs them:
 // where staging is not the vector unit's, or where it is not made as it is used. True: it is.
@@ -106,7 +107,7 @@ bool make_or_store(GlobalMemory& memory, const std::string& name, Products& prod
 // while the vector unit can do it beside: it makes them as they are used.
 bool made_sooner(const Device& device, index cores, Products products, const RowSource& source);
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
-LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products);
+LaidOut as_given(const std::vector<Operand>& right, Products& products);
 // What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);
 // `meets`: the cores have prepared the left operand, and have not met yet.

@@ -29,7 +29,7 @@ struct TileEstimate {
 
 // The right operand comes from global memory once, whoever lays it out anew.
 double laid_out_cycles(const Device& device, const Products& p) {
-  return static_cast<double>(p.columns() * p.right.front().depth * p.source_bits / 8) / device.dram_bytes_per_cycle;
+  return static_cast<double>(p.columns() * p.depth() * p.source_bits / 8) / device.dram_bytes_per_cycle;
 }
 
 // Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer,
@@ -40,7 +40,7 @@ TileEstimate cheapest_tile(const Device& device, const Products& p, Extents all,
   const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
   const double products = rate->cycles / (rate->m * rate->n * rate->k);
   const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
-  const auto depth = static_cast<double>(p.right.front().depth);
+  const auto depth = static_cast<double>(p.depth());
   TileEstimate best{};
   for (index n = unit.n; n <= std::min(most.n, sums / unit.m); n += unit.n)
     for (index m = unit.m; m <= std::min(most.m, round_down(sums / n, unit.m)); m += unit.m) {
@@ -86,7 +86,7 @@ double product_cycles(const Device& device, const Products& p, Extents tile) {
 double streamed_cycles(const Device& device, const Products& p, Extents all, Extents tile, index cores) {
   const index down = ceil_div(all.m, tile.m), across = ceil_div(all.n, tile.n);
   const index columns_of_all = down * all.n + across * all.m;
-  const double loads = static_cast<double>(columns_of_all * p.left.front().depth) *
+  const double loads = static_cast<double>(columns_of_all * p.depth()) *
                        static_cast<double>(byte_size(p.left.front().dtype, 1)) / device.dram_bytes_per_cycle;
   const auto products = static_cast<double>(ceil_div(down * across, cores) * static_cast<index>(p.segments.size()));
   return std::max(products * product_cycles(device, p, tile), loads);
@@ -97,7 +97,7 @@ KeptBlock kept_block(const Device& device, const Products& p, Extents all, Exten
                      index budget, index cores) {
   const DType dtype = p.left.front().dtype;
   const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1), block = device.fractal_block(dtype);
-  const index depth = round_up(p.left.front().depth, block), segment = round_up(p.longest(), block);
+  const index depth = round_up(p.depth(), block), segment = round_up(p.longest(), block);
   const index kept = static_cast<index>(device.memory(Space::vector).bytes) / 8;
   const auto columns = static_cast<double>(all.n), rows = static_cast<double>(all.m);
   const auto bytes_of_column = static_cast<double>(depth * in);
@@ -204,7 +204,7 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     // The estimates have to differ by more than what they leave out.
     const index element = p.source_bits + 8 * in;
     const double before =
-        made ? static_cast<double>(columns * p.right.front().depth * element / 8) / device.dram_bytes_per_cycle : 0;
+        made ? static_cast<double>(columns * p.depth() * element / 8) / device.dram_bytes_per_cycle : 0;
     const double streamed = streamed_cycles(device, p, {rows, columns}, {t.sum_m, t.sum_n}, cores) + before;
     keeping.keeps = kept.block.m > 0 && kept.cycles <= (p.steps() > 1 ? 1.0 : 1.25) * streamed;
     if (keeping.keeps) {
@@ -233,10 +233,28 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
   return t;
 }
 
+// Of a layer that is cut: tile by tile, where all of the depth stays; else in parts, if what comes again for each block
+// of rows is more than the sums so far, which go out and come back.
+ProductTiles tiles_of_layer(const Device& device, index cores, const Products& p, bool made) {
+  const ProductTiles whole = largest_tiles(device, cores, p, made);
+  if (p.segments.size() == 1 || p.makes_room) return whole;
+  Products first = p;
+  first.segments.resize(1);
+  ProductTiles parts = largest_tiles(device, cores, first, made);
+  parts.parts = true;
+  const auto again = [&](const ProductTiles& t) {
+    return (ceil_div(p.rows(), t.block_m) - 1) * p.columns() * p.depth() * byte_size(p.left.front().dtype, 1);
+  };
+  const auto cuts = static_cast<index>(p.segments.size()) - 1;
+  const index so_far = 2 * cuts * p.rows() * p.columns() * byte_size(p.sum, 1);
+  return whole.keeps && again(whole) <= again(parts) + so_far ? whole : parts;
+}
+
 // Rows that the vector unit takes at once where its memory is staging too: what chunks, sums that are kept and panels
 // of a right operand that is made leave is for the tiles of an epilogue. One of segments sees for itself.
 index rows_beside_chunks(const Device& device, const Products& p, const ProductTiles& t, bool made) {
-  constexpr index panel = 16, panels = 8, tiles = 9, columns = 6;  // columns: of a granule for each row
+  constexpr index panel = 16, panels = 8, columns = 6;  // columns: of a granule for each row
+  const index tiles = t.parts ? 11 : 9;                 // with sums so far
   const index in = byte_size(p.left.front().dtype, 1), out = byte_size(p.sum, 1);
   const Memory& memory = device.memory(Space::vector);
   const auto all = static_cast<index>(memory.bytes);
@@ -256,15 +274,27 @@ std::uint32_t cores_of_layer(const GlobalMemory& memory, index rows, index chann
   return cores_for(std::min(pieces, ceil_div((rows + channels) * depth, elements_of_a_core)), 1, memory.cores());
 }
 
+void cut(Products& p, const Device& device, DType dtype) {
+  constexpr index rows = 512, longest = 8192;  // that stay in half of the memory; bytes of one
+  const index bytes = std::min<index>(static_cast<index>(device.memory(Space::staging).bytes) / 2 / rows, longest);
+  const bool stays = stages_for_vector(device) && device.feeds_are_views() && bytes >= longest / 2;
+  const index depth = p.depth(), cuts = stays ? ceil_div(depth, bytes / byte_size(dtype, 1)) : 1;
+  const index of_cut =
+      round_up(ceil_div(depth, std::max<index>(1, cuts)), std::lcm<index>(256, device.fractal_block(dtype)));
+  if (cuts <= 1) return;
+  p.segments.clear();
+  for (index k = 0; k < depth; k += of_cut) p.segments.push_back({k, std::min(of_cut, depth - k)});
+}
+
 bool bound_by_right(const Device& device, index cores, const Products& p, const ProductTiles& t) {
   const Operand& right = p.right.front();
   const auto parts = static_cast<index>(p.right.size()), pairs = static_cast<index>(p.left.size()) * parts;
   const index tiles = ceil_div(p.rows(), t.sum_m) * ceil_div(p.columns(), t.sum_n);
-  const auto products = static_cast<double>(tiles * pairs * ceil_div(right.depth, t.feed_k));
+  const auto products = static_cast<double>(tiles * pairs * ceil_div(p.depth(), t.feed_k));
   const auto size = [](index extent) { return static_cast<std::uint64_t>(extent); };
   const double product = matrix_cycles(device.matrix, *device.rate(right.dtype, p.sum),
                                        size(std::min(t.sum_m, p.rows())), size(t.sum_n), size(t.feed_k), false);
-  const auto bytes = static_cast<double>(parts * right.rows * right.depth * byte_size(right.dtype, 1));
+  const auto bytes = static_cast<double>(parts * right.rows * p.depth() * byte_size(right.dtype, 1));
   return bytes / device.dram_bytes_per_cycle > products * product / static_cast<double>(cores);
 }
 
@@ -276,15 +306,15 @@ bool makes_right(const Device& device, index cores, const Products& p) {
 
 index staged_bytes(const Device& device, const Products& p, const ProductTiles& t) {
   const DType dtype = p.left.front().dtype;
-  const index left = t.keeps ? t.block_m * round_up(p.left.front().depth, device.fractal_block(dtype))
+  const index left = t.keeps ? t.block_m * round_up(t.parts ? p.longest() : p.depth(), device.fractal_block(dtype))
                              : index{t.staged} * t.block_m * t.chunk_k;
   return (left + index{t.staged} * t.block_n * t.chunk_k) * byte_size(dtype, 1);
 }
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
-  ProductTiles tiles = largest_tiles(device, cores, p, made);
+  ProductTiles tiles = tiles_of_layer(device, cores, p, made);
   tiles.early = p.given && p.longest() > 0 && bound_by_right(device, cores, p, tiles);
-  if (stages_for_vector(device) && p.segments.size() == 1)
+  if (stages_for_vector(device) && !p.makes_room)
     tiles.vector_m = std::min(tiles.vector_m, rows_beside_chunks(device, p, tiles, made));
   return tiles;
 }

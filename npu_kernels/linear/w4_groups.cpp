@@ -104,7 +104,8 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
                       .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16}},
                       .sum = DType::f32,
                       .segments = {},
-                      .row_unit = op.spread * op.parts};
+                      .row_unit = op.spread * op.parts,
+                      .makes_room = true};
   for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
     op.plan.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
   op.plan.products.source_bits = bits(weight.codes.dtype);
