@@ -148,6 +148,9 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     t.sum_n = unit_n;
     while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
     t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
+    // Of few rows all are a tile: a wider one, for which they are loaded less often.
+    const index widest = std::min(columns, 8 * unit_n);
+    while (!p.makes_room && t.sum_m == rows && t.sum_n < widest && rows * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
   } else {
     // Left and right hold a step of the unit twice.
     // The vector unit takes the rows that belong together at once, and has half a dozen such tiles.
@@ -166,7 +169,10 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     t.sum_n = best.extents.n;
     // Four tiles of 16 columns as they come and two as they go, beside what an epilogue keeps of a large tile.
     const index room = bytes(Space::vector) / 8 * (t.sum_m * t.sum_n * out <= bytes(Space::vector) / 8 ? 4 : 3);
-    t.stored_k = std::min(depth, round_down(room / (16 * (4 * p.source_bits / 8 + 2 * in)), unit_k));
+    const index making = p.making_bytes > 0 ? p.making_bytes : 4 * p.source_bits / 8;
+    t.stored_k = std::min(depth, round_down(room / (16 * (making + 2 * in)), unit_k));
+    if (t.stored_k > p.making_depth && p.making_depth % unit_k == 0)
+      t.stored_k = round_down(t.stored_k, p.making_depth);
     t.stored_k = std::max(t.stored_k, unit_k);
   }
   // Where not even the smallest tile fits it is taken, and the memory refuses it by its name.
@@ -200,11 +206,12 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
   ProductTiles keeping = t;
   if (!pairs && device.feeds_are_views() && p.longest() > 0) {
     const KeptBlock kept = kept_block(device, p, {rows, columns}, {unit_m, unit_n}, sums, t.staged, budget, cores);
-    // Few rows in a small memory, and w comes for each of them: large tiles load less, of a w that is laid out before.
-    // The estimates have to differ by more than what they leave out.
+    // Few rows in a small memory, and w comes for each of them: large tiles load less, of codes that are laid out
+    // before. The estimates have to differ by more than what they leave out.
     const index element = p.source_bits + 8 * in;
+    const bool before_all = made && p.makes_room;
     const double before =
-        made ? static_cast<double>(columns * p.depth() * element / 8) / device.dram_bytes_per_cycle : 0;
+        before_all ? static_cast<double>(columns * p.depth() * element / 8) / device.dram_bytes_per_cycle : 0;
     const double streamed = streamed_cycles(device, p, {rows, columns}, {t.sum_m, t.sum_n}, cores) + before;
     keeping.keeps = kept.block.m > 0 && kept.cycles <= (p.steps() > 1 ? 1.0 : 1.25) * streamed;
     if (keeping.keeps) {
@@ -280,7 +287,7 @@ void cut(Products& p, const Device& device, DType dtype) {
   const bool stays = stages_for_vector(device) && device.feeds_are_views() && bytes >= longest / 2;
   const index depth = p.depth(), cuts = stays ? ceil_div(depth, bytes / byte_size(dtype, 1)) : 1;
   const index of_cut =
-      round_up(ceil_div(depth, std::max<index>(1, cuts)), std::lcm<index>(256, device.fractal_block(dtype)));
+      round_up(ceil_div(depth, std::max<index>(1, cuts)), std::lcm(cut_granule, device.fractal_block(dtype)));
   if (cuts <= 1) return;
   p.segments.clear();
   for (index k = 0; k < depth; k += of_cut) p.segments.push_back({k, std::min(of_cut, depth - k)});
@@ -301,7 +308,16 @@ bool bound_by_right(const Device& device, index cores, const Products& p, const 
 bool makes_right(const Device& device, index cores, const Products& p) {
   if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
   const ProductTiles tiles = product_tiles(device, cores, p, true);
-  return tiles.own || tiles.keeps;
+  if (tiles.own || tiles.keeps) return true;
+  if (!stages_for_vector(device) || p.makes_room) return false;
+  // Made anew for each block of rows, or once, stored and loaded for each.
+  const DType dtype = p.left.front().dtype;
+  const auto blocks = static_cast<double>(ceil_div(p.rows(), tiles.block_m));
+  const double bytes = static_cast<double>(p.columns() * p.depth() * byte_size(dtype, 1));
+  const auto slope = [&](VectorOp op) { return device.vector.cost[static_cast<std::size_t>(op)].slope; };
+  const double making = bytes / device.vector.bytes * (slope(VectorOp::transpose) + slope(VectorOp::pack_nz));
+  const double source = laid_out_cycles(device, p), blocked = bytes / device.dram_bytes_per_cycle;
+  return blocks * std::max(making, source) <= std::max(making, source + blocked) + blocks * blocked;
 }
 
 index staged_bytes(const Device& device, const Products& p, const ProductTiles& t) {

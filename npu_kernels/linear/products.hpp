@@ -35,6 +35,8 @@ struct Products {
   DType sum = DType::f32;
   std::vector<Segment> segments;
   index source_bits = 8;    // of an element of the right operand that is laid out anew
+  index making_bytes = 0;   // of the vector unit's memory that one takes meanwhile; 0: four times its own
+  index making_depth = 1;   // columns that are made together: a group
   index row_unit = 1;       // rows that the consumer takes together, a power of two
   bool makes_room = false;  // the consumer sees to its own tiles (w4_groups.cpp)
   bool given = false;       // the right operand lies in global memory as the unit takes it: nobody prepares it
@@ -58,6 +60,7 @@ struct Products {
 // right one streams by, once. Deep rows leave room for few of them, and the right operand would come again for the
 // others. Segment by segment it comes once, and the sums so far beside it (ProductTiles::parts).
 void cut(Products& products, const Device& device, DType dtype);
+inline constexpr index cut_granule = 256;  // segments are multiples of it
 
 // The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
 // and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
