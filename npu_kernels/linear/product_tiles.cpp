@@ -71,25 +71,38 @@ bool drains_between(const Device& device) {
          device.queue_of[static_cast<std::size_t>(Pipe::drain)];
 }
 
-// Of a tile of sums, a segment after the other: the product, and the drain where it comes between.
-double product_cycles(const Device& device, const Products& p, Extents tile) {
+// Of a tile of sums, a segment after the other: its products, of so much of the depth each, and the drain where it
+// comes between.
+double product_cycles(const Device& device, const Products& p, Extents tile, index step) {
   const DType dtype = p.left.front().dtype;
   const Path* way = drain_path(device);
-  const index segment = round_up(p.longest(), device.fractal_block(dtype));
+  const index segment = round_up(p.longest(), device.fractal_block(dtype)), part = std::min(segment, step);
   const double drain = way->latency + static_cast<double>(tile.m * tile.n * byte_size(p.sum, 1)) / way->bytes_per_cycle;
-  return device.matrix.head + (drains_between(device) ? drain : 0) +
-         matrix_cycles(device.matrix, *device.rate(dtype, p.sum), static_cast<std::uint64_t>(tile.m),
-                       static_cast<std::uint64_t>(tile.n), static_cast<std::uint64_t>(segment), false);
+  const double product =
+      device.matrix.head + matrix_cycles(device.matrix, *device.rate(dtype, p.sum), static_cast<std::uint64_t>(tile.m),
+                                         static_cast<std::uint64_t>(tile.n), static_cast<std::uint64_t>(part), false);
+  return static_cast<double>(ceil_div(segment, part)) * product + (drains_between(device) ? drain : 0);
 }
+
+constexpr index streamed_k = 512;  // of a chunk of rows: short ones start sooner
 
 // Tiles whose operands both come anew for each.
 double streamed_cycles(const Device& device, const Products& p, Extents all, Extents tile, index cores) {
   const index down = ceil_div(all.m, tile.m), across = ceil_div(all.n, tile.n);
-  const index columns_of_all = down * all.n + across * all.m;
-  const double loads = static_cast<double>(columns_of_all * p.depth()) *
-                       static_cast<double>(byte_size(p.left.front().dtype, 1)) / device.dram_bytes_per_cycle;
-  const auto products = static_cast<double>(ceil_div(down * across, cores) * static_cast<index>(p.segments.size()));
-  return std::max(products * product_cycles(device, p, tile), loads);
+  const index tiles = ceil_div(down * across, cores);  // of a core
+  const auto bytes_of_column = static_cast<double>(p.depth() * byte_size(p.left.front().dtype, 1));
+  const double loads =
+      static_cast<double>(down * all.n + across * all.m) * bytes_of_column / device.dram_bytes_per_cycle;
+  const double loads_of_core =
+      static_cast<double>(tiles * (tile.m + tile.n)) * bytes_of_column / device.dram_bytes_per_cycle_core;
+  const auto products = static_cast<double>(tiles * static_cast<index>(p.segments.size()));
+  // Nothing hides the first chunk, nor the last tile's way out, rounded and stored.
+  const double first =
+      static_cast<double>((tile.m + tile.n) * std::min(p.longest(), streamed_k) * byte_size(p.left.front().dtype, 1)) /
+      device.dram_bytes_per_cycle_core;
+  const double last =
+      3 * static_cast<double>(tile.m * tile.n * byte_size(p.sum, 1)) / drain_path(device)->bytes_per_cycle;
+  return std::max({products * product_cycles(device, p, tile, streamed_k), loads, loads_of_core}) + first + last;
 }
 
 // The block that takes the least cycles: products, or loads, and the wait for the first operands of each.
@@ -113,8 +126,8 @@ KeptBlock kept_block(const Device& device, const Products& p, Extents all, Exten
       const double loads =
           (static_cast<double>(blocks) * columns + rows) * bytes_of_column / device.dram_bytes_per_cycle;
       const double first = static_cast<double>(high + n) * bytes_of_column / device.dram_bytes_per_cycle_core;
-      const double cycles =
-          std::max(rounds * of_block * product_cycles(device, p, {m, n}), loads) + static_cast<double>(blocks) * first;
+      const double cycles = std::max(rounds * of_block * product_cycles(device, p, {m, n}, segment), loads) +
+                            static_cast<double>(blocks) * first;
       // Of few rows in several segments the wider tile, if it is by a hair: fewer pass the vector unit.
       const double close = p.steps() > 1 && all.m <= m ? 1.02 : 1;
       if (best.block.m == 0 || cycles < best.cycles * close) best = {{m, n}, {high, n}, cycles};
@@ -149,7 +162,7 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
     t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
     // Of few rows all are a tile: a wider one, for which they are loaded less often.
-    const index widest = std::min(columns, 8 * unit_n);
+    const index widest = std::min(ceil_div(columns, 4 * cores), 8 * unit_n);
     while (!p.makes_room && t.sum_m == rows && t.sum_n < widest && rows * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
   } else {
     // Left and right hold a step of the unit twice.
@@ -213,7 +226,7 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     const double before =
         before_all ? static_cast<double>(columns * p.depth() * element / 8) / device.dram_bytes_per_cycle : 0;
     const double streamed = streamed_cycles(device, p, {rows, columns}, {t.sum_m, t.sum_n}, cores) + before;
-    keeping.keeps = kept.block.m > 0 && kept.cycles <= (p.steps() > 1 ? 1.0 : 1.25) * streamed;
+    keeping.keeps = kept.block.m > 0 && kept.cycles <= (p.makes_room && p.steps() > 1 ? 1.0 : 1.25) * streamed;
     if (keeping.keeps) {
       keeping.sum_m = kept.sum.m, keeping.sum_n = kept.sum.n;
       keeping.block_m = kept.block.m, keeping.block_n = kept.block.n;
@@ -221,11 +234,11 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     }
   }
   if (keeping.keeps) return keeping;
-  if (p.steps() > 1 || !fits(t.block_m, t.block_n, depth)) {
+  if (p.steps() > 1 || !device.feeds_are_views() || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
     // Short chunks start sooner; blocks have long runs in any, so that more of them are on their way.
     const bool blocked = p.left.front().blocked() && p.right.front().blocked();
-    t.chunk_k = std::min(depth, round_up(blocked ? 128 : 512, unit_k));
+    t.chunk_k = std::min(depth, round_up(blocked ? 128 : streamed_k, unit_k));
     if (blocked) t.staged = 4;
     while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
     while (t.staged > 2 && !fits(t.block_m, t.block_n, t.chunk_k)) --t.staged;
