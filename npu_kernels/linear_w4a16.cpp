@@ -45,7 +45,8 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
                     .segments = {{0, x.depth}},
                     .source_bits = bits(weight.codes.dtype),
                     .making_bytes = DequantizedTiles::making_bytes,
-                    .making_depth = weight.group};
+                    .making_depth = weight.group,
+                    .making_passes = 6};
   cut(products, memory.device(), DType::f16);
   const LaidOut w = once ? laid_out(memory, "w", dequantized(weight), products) : as_given(right.parts, products);
   products.given = false;

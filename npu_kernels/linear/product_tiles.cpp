@@ -27,9 +27,15 @@ struct TileEstimate {
   double cycles = 0;
 };
 
-// The right operand comes from global memory once, whoever lays it out anew.
-double laid_out_cycles(const Device& device, const Products& p) {
-  return static_cast<double>(p.columns() * p.depth() * p.source_bits / 8) / device.dram_bytes_per_cycle;
+// The right operand comes from global memory once, whoever lays it out anew; of `columns` of it each core's vector
+// units make theirs.
+double laid_out_cycles(const Device& device, const Products& p, index columns) {
+  const auto depth = static_cast<double>(p.depth());
+  const double source = static_cast<double>(p.columns() * p.source_bits) / 8 * depth / device.dram_bytes_per_cycle;
+  constexpr double heads = 1.5;  // of short operations
+  const double passes = heads * p.making_passes * static_cast<double>(byte_size(p.right.front().dtype, 1));
+  const double making = static_cast<double>(columns) * depth * passes / device.vector.bytes / device.vector_units();
+  return std::max(source, making);
 }
 
 // Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer,
@@ -51,7 +57,7 @@ TileEstimate cheapest_tile(const Device& device, const Products& p, Extents all,
       const double work = high * wide * products, loads = high * left + wide * right;
       const double tile = depth * (std::max(work, loads) + std::min(work, loads) / 8);
       const double first = tile * rounds / static_cast<double>(down);
-      const double waits = own ? std::max(0.0, laid_out_cycles(device, p) - first) : 0;
+      const double waits = own ? std::max(0.0, laid_out_cycles(device, p, ceil_div(across, cores) * n) - first) : 0;
       const double cycles = rounds * tile * 9 / 8 + waits;
       if (best.extents.m > 0 && cycles >= best.cycles) continue;
       best = {{m, n}, cycles};
@@ -175,7 +181,7 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     TileEstimate best = shared_out;
     if (made && !shared) {
       const TileEstimate own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
-      t.own = own.cycles < shared_out.cycles + laid_out_cycles(device, p);
+      t.own = own.cycles < shared_out.cycles + laid_out_cycles(device, p, ceil_div(columns, cores));
       if (t.own) best = own;
     }
     t.sum_m = best.extents.m;
@@ -329,7 +335,7 @@ bool makes_right(const Device& device, index cores, const Products& p) {
   const double bytes = static_cast<double>(p.columns() * p.depth() * byte_size(dtype, 1));
   const auto slope = [&](VectorOp op) { return device.vector.cost[static_cast<std::size_t>(op)].slope; };
   const double making = bytes / device.vector.bytes * (slope(VectorOp::transpose) + slope(VectorOp::pack_nz));
-  const double source = laid_out_cycles(device, p), blocked = bytes / device.dram_bytes_per_cycle;
+  const double source = laid_out_cycles(device, p, 0), blocked = bytes / device.dram_bytes_per_cycle;
   return blocks * std::max(making, source) <= std::max(making, source + blocked) + blocks * blocked;
 }
 

@@ -34,12 +34,13 @@ struct Products {
   std::vector<Operand> left, right;  // parts of [rows, depth] and of [columns, depth]
   DType sum = DType::f32;
   std::vector<Segment> segments;
-  index source_bits = 8;    // of an element of the right operand that is laid out anew
-  index making_bytes = 0;   // of the vector unit's memory that one takes meanwhile; 0: four times its own
-  index making_depth = 1;   // columns that are made together: a group
-  index row_unit = 1;       // rows that the consumer takes together, a power of two
-  bool makes_room = false;  // the consumer sees to its own tiles (w4_groups.cpp)
-  bool given = false;       // the right operand lies in global memory as the unit takes it: nobody prepares it
+  index source_bits = 8;     // of an element of the right operand that is laid out anew
+  index making_bytes = 0;    // of the vector unit's memory that one takes meanwhile; 0: four times its own
+  index making_depth = 1;    // columns that are made together: a group
+  double making_passes = 3;  // of the vector unit over an element: it transposes, and makes blocks
+  index row_unit = 1;        // rows that the consumer takes together, a power of two
+  bool makes_room = false;   // the consumer sees to its own tiles (w4_groups.cpp)
+  bool given = false;        // the right operand lies in global memory as the unit takes it: nobody prepares it
 
   index rows() const { return left.front().rows; }
   index columns() const { return right.front().rows; }
