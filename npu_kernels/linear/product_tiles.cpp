@@ -181,7 +181,10 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     TileEstimate best = shared_out;
     if (made && !shared) {
       const TileEstimate own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
-      t.own = own.cycles < shared_out.cycles + laid_out_cycles(device, p, ceil_div(columns, cores));
+      // Sums of groups go through the vector units one by one, and keep them from laying out: from eight rows on, and
+      // where a core has few columns, all of them lay out before (measured on ascend-a2-like, docs/npu.md).
+      const bool beside = !p.makes_room || (p.rows() <= 4 * p.row_unit && columns >= 64 * cores);
+      t.own = beside && own.cycles < shared_out.cycles + laid_out_cycles(device, p, ceil_div(columns, cores));
       if (t.own) best = own;
     }
     t.sum_m = best.extents.m;
