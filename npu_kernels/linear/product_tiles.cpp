@@ -216,6 +216,9 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
   const index budget = !shared ? bytes(Space::staging)
                        : made  ? bytes(Space::staging) / 16 * 9
                                : bytes(Space::staging) / 8 * 5;
+  const auto streams = [&](index block_m, index block_n, index k) {
+    return index{t.staged} * (block_m + block_n) * k * in <= budget;
+  };
   const auto fits = [&](index block_m, index block_n, index k) {
     const bool kept = block_m >= rows && k == depth && p.steps() == 1;
     return ((kept ? 1 : index{t.staged}) * block_m + index{t.staged} * block_n) * k * in <= budget;
@@ -243,15 +246,17 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     }
   }
   if (keeping.keeps) return keeping;
-  if (p.steps() > 1 || !device.feeds_are_views() || !fits(t.block_m, t.block_n, depth)) {
+  // Where the matrix unit has memories of its own, the first product of a deep layer would wait for all of its depth.
+  const bool waits = !device.feeds_are_views() && depth * in > (p.given ? 1024 : 2048);
+  if (p.steps() > 1 || waits || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
     // Short chunks start sooner; blocks have long runs in any, so that more of them are on their way.
     const bool blocked = p.left.front().blocked() && p.right.front().blocked();
     t.chunk_k = std::min(depth, round_up(blocked ? 128 : streamed_k, unit_k));
     if (blocked) t.staged = 4;
-    while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
-    while (t.staged > 2 && !fits(t.block_m, t.block_n, t.chunk_k)) --t.staged;
-    while (t.chunk_k > unit_k && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit_k;
+    while (t.chunk_k > unit && !streams(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
+    while (t.staged > 2 && !streams(t.block_m, t.block_n, t.chunk_k)) --t.staged;
+    while (t.chunk_k > unit_k && !streams(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit_k;
     t.feed_k = std::min(t.feed_k, t.chunk_k);
     // The left operand is for all cores and comes from the L2, the right one from global memory, by turns in one queue.
     // Cores in step would leave global memory idle while all of them load from the L2.
