@@ -45,12 +45,11 @@ struct Sides {
   RowSource x, w;
   Side left, right;
   Products products;
-  bool anew = false;  // laid out as it is used: `blocks`; else `right`
-  LaidOut blocks;
+  LaidOut anew;    // w of the unit's own type, where it is laid out anew; else it is `right`
   BlockForm form;  // of w, once it has been packed
 
   // w passes the vector units at each call.
-  bool passes() const { return anew ? blocks.blocks.blocked() : right.prepared; }
+  bool passes() const { return anew.blocks.blocked() || right.prepared; }
 };
 
 DType unit_of(const Device& device, DType x, DType w) {
@@ -88,21 +87,20 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
   };
   s.left = side_of("x", s.x, n / 256);
   s.products = {.left = s.left.laid_out.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
+  if (parts_of(s.x) == 1 && parts_of(s.w) == 1) cut(s.products, device, s.unit);
   s.form = {.unit = s.unit, .parts = parts_of(s.w), .scaled = s.w.dtype != s.unit};
   if (choices.packed != nullptr) {
     s.right.laid_out = packed_blocks(memory, s.w, s.form, choices.packed);
-    s.products.right = s.right.laid_out.parts;
-    s.products.given = true;
+    s.anew = as_given(s.right.laid_out.parts, s.products);
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
   const bool anew = !lies_well(s.w, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
-  s.anew = s.w.dtype == s.unit && anew && s.left.laid_out.parts.size() == 1;
-  if (s.anew) {
-    s.blocks = laid_out(memory, "w", s.w, s.products);
+  if (s.w.dtype == s.unit && anew && s.left.laid_out.parts.size() == 1) {
+    s.anew = laid_out(memory, "w", s.w, s.products);
   } else {
     s.right = side_of("w", s.w, m / 128);
-    s.products.right = s.right.laid_out.parts;
+    s.anew = as_given(s.right.laid_out.parts, s.products);
     s.products.given = !s.right.prepared;
   }
   return s;
@@ -135,19 +133,12 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   result.bias = memory.bind_optional("bias", op.bias);
   if (k > 0) result.row_scale = s.left.laid_out.powers(), result.column_scale = s.right.laid_out.powers();
 
-  const ProductPlan plan = plan_products(memory, s.products, s.blocks.made);
+  const ProductPlan plan = plan_products(memory, s.products, s.anew.made);
   const auto body = [=](Core& core) {
     if (s.left.prepared) make_halves(core, s.left.source, s.left.laid_out);
     if (s.right.prepared) make_halves(core, s.right.source, s.right.laid_out);
-    if (s.anew) lay_out_before(core, s.blocks);
-    if (s.right.prepared) core.sync_all();
-    Scratch scratch(core);
-    Epilogue epilogue(core, scratch, result, plan);
-    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-    const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (s.anew) return multiply(core, scratch, s.blocks, plan, consume, s.left.prepared);
-    const bool meets = s.left.prepared && !s.right.prepared;
-    multiply(core, plan, consume, {.meet = meeting(core, meets)});
+    lay_out_before(core, s.anew);
+    multiply_layer(core, s.anew, plan, result, s.left.prepared || s.right.prepared || s.anew.before());
   };
   const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);

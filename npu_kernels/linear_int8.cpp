@@ -30,8 +30,10 @@ RowSource weight_of(GlobalMemory& memory, const LinearInt8<Host>& op) {
       .panels = memory.bind("weight", words), .dtype = DType::i8, .count = op.y.extents[1], .depth = op.x.extents[1]};
 }
 
-Products products_of(const Int8Rows& x) {
-  return {.left = {x.q}, .right = {}, .sum = DType::i32, .segments = {{0, x.depth}}};
+Products products_of(const Device& device, const Int8Rows& x) {
+  Products products{.left = {x.q}, .right = {}, .sum = DType::i32, .segments = {{0, x.depth}}};
+  cut(products, device, DType::i8);
+  return products;
 }
 
 // Outliers: S[t,o] = sum_i clipped[t,i] (w[o,i] - weight_zero[o]). The clipped parts go in two halves, as f32 operands
@@ -121,7 +123,7 @@ WeightForm weight_form(const Device&, const LinearInt8<Host>& op) { return form_
 
 Packing packing(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&) {
   const RowSource w = weight_of(memory, op);
-  Products products = products_of(int8_rows(memory, op));
+  Products products = products_of(memory.device(), int8_rows(memory, op));
   if (op.x.extents[1] == 0 || !laid_out(memory, "w", w, products).blocks.blocked()) return {};
   return packing_of(w, bytes_in_blocks, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
 }
@@ -141,11 +143,10 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
                       .row_rest = x.rest,
                       .row_scale = x.scale};
 
-  Products products = products_of(x);
-  const LaidOut right =
-      choices.packed == nullptr
-          ? laid_out(memory, "w", w, products)
-          : as_packed(w, packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts.front(), products);
+  Products products = products_of(memory.device(), x);
+  const LaidOut right = choices.packed == nullptr
+                            ? laid_out(memory, "w", w, products)
+                            : as_given(packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts, products);
   const ProductPlan plan = plan_products(memory, products, right.made);
   std::optional<Outliers> outliers;
   if (op.shadow_outliers) {
@@ -159,11 +160,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
       core.sync_all();
       make_outliers(core, *outliers);
     }
-    Scratch scratch(core);
-    Epilogue epilogue(core, scratch, result, plan);
-    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-    multiply(
-        core, scratch, right, plan, [&](const Sums& sums) { epilogue(sums); }, x.prepared());
+    multiply_layer(core, right, plan, result, x.prepared() || right.before());
   };
   const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);

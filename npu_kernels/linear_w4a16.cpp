@@ -30,35 +30,36 @@ std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, c
   return [op = w4_groups(memory, x, weight, result, bytes)](Core& core) { multiply_w4_groups(core, op); };
 }
 
-// x and w rounded to f16 once.
+// x and w rounded to f16 once. Where that may be done to a weight alone it is made as it is used, else in halves of
+// each channel's size before the first product.
 std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
                                      LinearResult result) {
-  const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
+  const index n = weight.codes.count;
+  const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows),
+             once = DequantizedTiles::takes(memory.device(), weight);
   const SplitF16 left = whole ? SplitF16{} : halves(memory, "x", x.count, x.depth, 1);
+  const SplitF16 right = once ? SplitF16{} : halves(memory, "w", n, x.depth, 1);
   Products products{.left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
-                    .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16}},
+                    .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16}},
                     .sum = DType::f32,
-                    .segments = {{0, x.depth}}};
-  const bool made = DequantizedTiles::takes(weight) && stages_for_vector(memory.device()) &&
-                    makes_right(memory.device(), memory.cores(), products);
-  const SplitF16 right = made ? SplitF16{} : halves(memory, "w", weight.codes.count, x.depth, 1);
-  if (!made) products.right = right.parts;
+                    .segments = {{0, x.depth}},
+                    .source_bits = bits(weight.codes.dtype),
+                    .making_bytes = DequantizedTiles::making_bytes,
+                    .making_depth = weight.group,
+                    .making_passes = 6};
+  cut(products, memory.device(), DType::f16);
+  const LaidOut w = once ? laid_out(memory, "w", dequantized(weight), products) : as_given(right.parts, products);
+  products.given = false;
   if (x.depth > 0) result.row_scale = left.powers(), result.column_scale = right.powers();
-  const ProductPlan plan = plan_products(memory, products, made);
+  const ProductPlan plan = plan_products(memory, products, w.made);
   return [=](Core& core) {
     if (!whole) make_halves(core, x, left);
     const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
       return std::make_unique<W4Reader>(core, scratch, weight, tile.depth);
     };
-    if (!made) make_halves(core, weight.codes.count, x.depth, reader, right);
-    if (!made || !whole) core.sync_all();
-    Scratch scratch(core);
-    Epilogue epilogue(core, scratch, result, plan);
-    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-    const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (!made) return multiply(core, plan, consume);
-    DequantizedTiles codes(core, scratch, weight, plan.tiles);
-    multiply(core, plan, consume, {.right = std::ref(codes)});
+    if (!once) make_halves(core, n, x.depth, reader, right);
+    lay_out_before(core, w);
+    multiply_layer(core, w, plan, result, !whole || !w.made);
   };
 }
 

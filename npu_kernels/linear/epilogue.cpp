@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/linear/layout.hpp"
-
 namespace inlay::npu {
 
 namespace {
@@ -61,10 +59,16 @@ Epilogue::Epilogue(Core& core, Scratch& scratch, const LinearResult& to, const P
   if (has(weight_zero) || has(y_zero)) row_in_i32_ = scratch.alloc("a row in i32", {1, shape.columns}, DType::i32);
   if (shadow_.present())
     shadows_.emplace(core.ring("shadow", Space::vector, shape, DType::f32, {2, Pipe::load_vector, Pipe::vector}));
+  if (plan.so_far.present()) {
+    so_far_ = plan.so_far;
+    sums_so_far_.emplace(
+        core.ring("sums so far", Space::vector, shape, so_far_.dtype, {2, Pipe::load_vector, Pipe::vector}));
+  }
   if (steps_ == 1) return;
   const Shape kept{kept_rows(core.vector_dim(), plan.tiles), shape.columns};
-  high_ = scratch.alloc("sums of the high halves", kept, DType::f32);
-  rest_ = scratch.alloc("sums of the others", kept, DType::f32);
+  pairs_ = plan.products.segments.size() == 1;
+  if (pairs_) high_ = scratch.alloc("sums of the high halves", kept, DType::f32);
+  rest_ = scratch.alloc(pairs_ ? "sums of the others" : "sums of segments", kept, plan.products.sum);
 }
 
 void Epilogue::load(index row, index rows, index column, index columns) {
@@ -96,18 +100,28 @@ void Epilogue::load(index row, index rows, index column, index columns) {
 // All steps together, once the last one has come; before that nothing.
 Tensor Epilogue::joined(const Sums& sums, const Tensor& y, const Tensor& other) {
   if (steps_ == 1) return sums.tile;
-  const Tensor high = high_.slice(sums.at, y.rows(), 0, y.columns());
   const Tensor rest = rest_.slice(sums.at, y.rows(), 0, y.columns());
-  if (sums.step < 2)
+  const Tensor high = pairs_ ? high_.slice(sums.at, y.rows(), 0, y.columns()) : rest;
+  if (sums.step < (pairs_ ? 2 : 1))
     core_.vcast(sums.step == 0 ? high : rest, sums.tile);
   else
     core_.vbinary(VectorOp::add, rest, rest, sums.tile);
   if (!sums.last) return {};
+  if (!pairs_) return rest;
   core_.vunary(VectorOp::abs, other, high);
   core_.vcompare(Compare::less, other, other, std::numeric_limits<float>::infinity());
   core_.vbinary(VectorOp::add, rest, high, rest);
   core_.vselect(y, other, rest, high);
   return y;
+}
+
+Tensor Epilogue::with_sums_so_far(const Tensor& c, const Tensor& to, const Sums& sums) {
+  const index m = c.rows(), n = c.columns();
+  core_.copy(sums_so_far_->acquire().slice(0, m, 0, n), so_far_.slice(sums.row, m, sums.column, n));
+  sums_so_far_->commit();
+  core_.vbinary(VectorOp::add, to, sums_so_far_->wait().slice(0, m, 0, n), c);
+  sums_so_far_->release();
+  return to;
 }
 
 Tensor Epilogue::shifted(Tensor c, const Tensor& work, const Tensor& acc) {
@@ -184,6 +198,7 @@ void Epilogue::operator()(const Sums& sums) {
   Tensor c = joined(sums, y, other);
   if (!sums.last) return;
   load(sums.row, m, sums.column, n);
+  if (sums_so_far_) c = with_sums_so_far(c, c.dtype == DType::i32 ? as(other, DType::i32) : y, sums);
   if (c.dtype == DType::i32) c = shifted(c, as(y, DType::i32), as(other, DType::i32));
   if (c.dtype == DType::i32 && y_.first.dtype != DType::i32) {
     core_.vcast(y, c);
@@ -196,6 +211,64 @@ void Epilogue::operator()(const Sums& sums) {
 void Epilogue::finish(const Tensor& y, index row, index column) {
   load(row, y.rows(), column, y.columns());
   from_scale_on(y, y, {}, row, column);
+}
+
+namespace {
+
+// Sums of a part of the depth that is not the last: added to those before, in global memory.
+class PartialSums {
+ public:
+  PartialSums(Core& core, const ProductPlan& plan, bool first)
+      : core_(core), so_far_(plan.so_far), out_(ring(core, plan, "sums of a part", Pipe::vector, Pipe::store)) {
+    if (!first) before_.emplace(ring(core, plan, "sums so far", Pipe::load_vector, Pipe::vector));
+  }
+  void operator()(const Sums& sums) {
+    const index m = sums.tile.rows(), n = sums.tile.columns();
+    const Tensor place = so_far_.slice(sums.row, m, sums.column, n);
+    if (before_) {
+      core_.copy(before_->acquire().slice(0, m, 0, n), place);
+      before_->commit();
+      core_.vbinary(VectorOp::add, out_.acquire().slice(0, m, 0, n), before_->wait().slice(0, m, 0, n), sums.tile);
+      before_->release();
+    } else {
+      core_.vcast(out_.acquire().slice(0, m, 0, n), sums.tile);
+    }
+    out_.commit();
+    core_.copy(place, out_.wait().slice(0, m, 0, n));
+    out_.release();
+  }
+
+ private:
+  static Ring ring(Core& core, const ProductPlan& plan, const char* name, Pipe from, Pipe to) {
+    return core.ring(name, Space::vector, {plan.tiles.vector_m, plan.tiles.sum_n}, plan.so_far.dtype, {2, from, to});
+  }
+
+  Core& core_;
+  Tensor so_far_;
+  Ring out_;
+  std::optional<Ring> before_;
+};
+
+}  // namespace
+
+// Each part's scratch ends with a barrier: a core finds in global memory what it has stored there.
+void multiply_layer(Core& core, const LaidOut& right, const ProductPlan& plan, const LinearResult& result, bool meets) {
+  ProductPlan part = plan;
+  bool first = true;
+  if (plan.tiles.parts)
+    for (const Segment& segment : plan.products.segments) {
+      part.products.segments = {segment};
+      if (&segment == &plan.products.segments.back()) break;
+      Scratch scratch(core);
+      PartialSums sums(core, part, first);
+      const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+      multiply(core, scratch, right, part, std::ref(sums), first && meets);
+      first = false;
+    }
+  Scratch scratch(core);
+  Epilogue epilogue(core, scratch, result, part);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  multiply(core, scratch, right, part, std::ref(epilogue), first && meets);
 }
 
 }  // namespace inlay::npu

@@ -1,5 +1,6 @@
 // Sums become y on the vector unit, step by step; a step whose operands are not given is left out:
 //
+//   segments   C = ((C0 + C1) + C2) + ..                 of a depth that is cut (products.hpp)
 //   halves     C = C00 + (C01 + C10 + C11)               Cij: part i of x times part j of w. Where C00, of the high
 //                                                        halves, is not finite it is C: it alone has seen the
 //                                                        infinities and NaN as they are
@@ -15,6 +16,7 @@
 #include <array>
 #include <optional>
 
+#include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/linear/scratch.hpp"
 
@@ -49,6 +51,7 @@ class Epilogue {
   void load(index row, index rows, index column, index columns);
   // Each step gives the tile that holds its result: `y`, or what it was given where nothing is to be done.
   Tensor joined(const Sums& sums, const Tensor& y, const Tensor& other);
+  Tensor with_sums_so_far(const Tensor& c, const Tensor& to, const Sums& sums);
   Tensor shifted(Tensor c, const Tensor& work, const Tensor& acc);
   Tensor shadowed(const Tensor& c, const Tensor& y, const Sums& sums);
   Tensor scaled(const Tensor& c, const Tensor& y, const Tensor& other);
@@ -58,8 +61,9 @@ class Epilogue {
   Core& core_;
   NdTensor y_;
   bool powers_;
-  Tensor shadow_;
+  Tensor shadow_, so_far_;
   index steps_ = 1;
+  bool pairs_ = false;  // of halves; else steps are segments
   std::array<NdTensor, of_channels> from_channels_;
   std::array<NdTensor, of_rows> from_rows_;
   // What a tile is read with: of its channels a row each, of its rows a column each, and one pair of flags for either.
@@ -67,10 +71,14 @@ class Epilogue {
   std::optional<TupleRing<of_rows>> rows_;
   std::array<Tensor, of_channels> channel_;  // of the tile at hand
   std::array<Tensor, of_rows> row_;
-  std::optional<Ring> shadows_;
+  std::optional<Ring> shadows_, sums_so_far_;
   Ring out_;
   Tensor result_, other_, row_in_i32_;  // of a tile
   Tensor high_, rest_;                  // of the rows that are kept over several steps
 };
+
+// The products of a layer and their epilogue. `meets`: the cores have prepared an
+// operand, and have not met yet.
+void multiply_layer(Core& core, const LaidOut& right, const ProductPlan& plan, const LinearResult& result, bool meets);
 
 }  // namespace inlay::npu

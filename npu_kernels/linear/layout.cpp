@@ -136,18 +136,10 @@ void StoredTiles::all() {
   }
 }
 
-void make_blocks(Core& core, const RowSource& source, const Operand& to) {
-  RowTile tile = row_tile(core.device(), to.dtype, to.depth, 8 * byte_size(to.dtype, 1));
-  if (!source.packed()) tile.rows = rows_at_once(core, to.rows);
-  Scratch scratch(core);
-  RepackedTiles make(core, scratch, source, tile, 2);
-  StoredTiles store(core, std::ref(make), to, tile);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  store.all();
-}
-
 void make_halves(Core& core, const RowSource& source, const SplitF16& to) {
-  if (!to.power.present()) return make_blocks(core, source, to.parts.front());
+  if (!to.power.present())
+    return lay_out_before(
+        core, {.tiles = repacked(source), .in_panels = source.packed(), .blocks = to.parts.front(), .given = false});
   const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
     return std::make_unique<RowReader>(core, scratch, source, tile.rows, tile.depth);
   };
@@ -215,15 +207,6 @@ void make_halves(Core& core, index count, index all, const MakeReader& make_read
   }
 }
 
-bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made) {
-  Operand& right = products.right.front();
-  const auto store = [&] { right = blocked_operand(memory, name, right.rows, right.depth, right.dtype); };
-  if (!stages_for_vector(memory.device())) store();
-  const bool made = may_be_made && makes_right(memory.device(), memory.cores(), products);
-  if (!made && !right.blocked()) store();
-  return made;
-}
-
 bool made_sooner(const Device& device, index cores, Products products, const RowSource& source) {
   const Path* path = device.path(Space::global, Space::staging);
   const DType dtype = products.left.front().dtype;
@@ -234,40 +217,59 @@ bool made_sooner(const Device& device, index cores, Products products, const Row
          bound_by_right(device, cores, products, product_tiles(device, cores, products, true));
 }
 
-LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
-  const DType dtype = products.left.front().dtype;
-  products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype}};
-  products.source_bits = bits(source.dtype);
-  const bool made = make_or_store(memory, name, products, source.dtype == dtype);
-  return {.source = source, .blocks = products.right.front(), .made = made};
+TileMaker repacked(const RowSource& source) {
+  return [source](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
+    return tiles_of(std::make_shared<RepackedTiles>(core, scratch, source, at_once, ahead));
+  };
 }
 
-LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products) {
-  products.right = {packed};
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, TileMaker tiles, Products& products) {
+  Operand& right = products.right.front();
+  const auto store = [&] { right = blocked_operand(memory, name, right.rows, right.depth, right.dtype); };
+  if (!stages_for_vector(memory.device())) store();
+  const bool made = makes_right(memory.device(), memory.cores(), products);
+  if (!made && !right.blocked()) store();
+  return {.tiles = std::move(tiles), .blocks = right, .made = made, .given = false};
+}
+
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
+  products.right = {{.rows = source.count, .depth = source.depth, .dtype = source.dtype}};
+  products.source_bits = bits(source.dtype);
+  LaidOut right = laid_out(memory, name, repacked(source), products);
+  right.in_panels = source.packed();
+  return right;
+}
+
+LaidOut as_given(const std::vector<Operand>& right, Products& products) {
+  products.right = right;
   products.given = true;
-  return {.source = source, .blocks = packed, .packed = true};
+  return {};
 }
 
 void lay_out_before(Core& core, const LaidOut& right) {
-  if (!right.made && !right.packed) make_blocks(core, right.source, right.blocks);
+  if (!right.before()) return;
+  const Operand& to = right.blocks;
+  RowTile tile = row_tile(core.device(), to.dtype, to.depth, 8 * byte_size(to.dtype, 1));
+  if (!right.in_panels) tile.rows = rows_at_once(core, to.rows);
+  Scratch scratch(core);
+  StoredTiles store(core, right.tiles(core, scratch, tile, 2), to, tile);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  store.all();
 }
 
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
-              bool meets) {
-  if (right.packed) return multiply(core, plan, consume, {.meet = meeting(core, meets)});
+              bool meets, const MakeLeft& left) {
+  if (!right.made) return multiply(core, plan, consume, {.left = left, .meet = meeting(core, meets)});
   if (right.stored()) {
     const RowTile stored{panel_rows, plan.tiles.stored_k};
-    RepackedTiles make(core, scratch, right.source, stored, 2);
-    StoredTiles blocks(core, std::ref(make), right.blocks, stored);
-    const Makers makers{.store_right = std::ref(blocks), .meet = meeting(core, meets)};
-    return multiply(core, plan, consume, makers);
+    StoredTiles blocks(core, right.tiles(core, scratch, stored, 2), right.blocks, stored);
+    return multiply(core, plan, consume, {.left = left, .store_right = std::ref(blocks), .meet = meeting(core, meets)});
   }
-  if (meets || !right.made) core.sync_all();
-  if (!right.made) return multiply(core, plan, consume);
-  const DType dtype = right.source.dtype;
-  const RowTile at_once = row_tile(core.device(), dtype, plan.tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
-  RepackedTiles blocks(core, scratch, right.source, at_once, panels_ahead);
-  multiply(core, plan, consume, {.right = std::ref(blocks)});
+  if (meets) core.sync_all();
+  const DType dtype = right.blocks.dtype;
+  RowTile at_once = row_tile(core.device(), dtype, plan.tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
+  if (right.depth_at_once > 0) at_once.depth = right.depth_at_once;
+  multiply(core, plan, consume, {.right = right.tiles(core, scratch, at_once, panels_ahead), .left = left});
 }
 
 Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,

@@ -46,7 +46,6 @@ SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index
 SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
 
 // All of it, each vector unit its share.
-void make_blocks(Core& core, const RowSource& source, const Operand& to);  // of the unit's own type
 void make_halves(Core& core, const RowSource& source, const SplitF16& to);
 // Halves of rows that are read in some other way, some at once.
 using MakeReader = std::function<std::unique_ptr<RowTiles>(Core&, Scratch&, RowTile)>;
@@ -91,27 +90,39 @@ class StoredTiles {
   Ring out_;
 };
 
-// A right operand of the unit's own type that does not lie as the unit takes it.
+// Makes tiles of a right operand, so many rows and columns at once, with so many loads on their way.
+using TileMaker = std::function<MakeTile(Core&, Scratch&, RowTile at_once, std::uint32_t ahead)>;
+TileMaker repacked(const RowSource& source);
+// Of an object that makes them, whatever it is.
+template <class Maker> MakeTile tiles_of(std::shared_ptr<Maker> maker) {
+  return
+      [maker](const Tensor& tile, index row, index rows, index k, index depth) { (*maker)(tile, row, rows, k, depth); };
+}
+
+// A right operand that does not lie as the unit takes it.
 struct LaidOut {
-  RowSource source = {};
-  Operand blocks = {};  // in global memory; not blocked where it is made in staging
-  bool made = false;    // as it is used; else all of it before the first product
-  bool packed = false;  // it is there
+  TileMaker tiles = {};
+  bool in_panels = true;    // what they are made from
+  index depth_at_once = 0;  // of a tile in staging; 0: as row_tile says
+  Operand blocks = {};      // in global memory; not blocked where it is made in staging
+  bool made = false;        // as it is used; else all of it before the first product
+  bool given = true;        // it is there, or somebody else sees to it
   bool stored() const { return made && blocks.blocked(); }
+  bool before() const { return !made && !given; }
 };
-// Gives products.right, of which form, type and source_bits stand there, blocks in global memory where it needs them:
-// where staging is not the vector unit's, or where it is not made as it is used. True: it is.
-bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made = true);
 // Rows that the load would change into blocks, at a price that all of the program pays as global memory bounds it,
 // while the vector unit can do it beside: it makes them as they are used.
 bool made_sooner(const Device& device, index cores, Products products, const RowSource& source);
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
-LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products);
+// By tiles of any kind: products.right has their form and type. It gets blocks in global memory where staging is not
+// the vector unit's, or where it is not made as it is used.
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, TileMaker tiles, Products& products);
+LaidOut as_given(const std::vector<Operand>& right, Products& products);
 // What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);
 // `meets`: the cores have prepared the left operand, and have not met yet.
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
-              bool meets);
+              bool meets, const MakeLeft& left = {});
 
 // A weight that was laid out once. The channels are those of whole panels, so that the view of the weight alone says
 // where everything lies:

@@ -138,7 +138,9 @@ index bytes_on_their_way(const Device& device, const ProductTiles& tiles, DType 
 
 ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made) {
   const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
-  return {products, tiles, accumulator_workspace(memory, products, tiles)};
+  Tensor so_far;
+  if (tiles.parts) so_far = memory.workspace("sums so far", {products.rows(), products.columns()}, products.sum);
+  return {products, tiles, so_far, accumulator_workspace(memory, products, tiles)};
 }
 
 void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers) {
@@ -150,7 +152,7 @@ void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, cons
   }
   const TileSchedule turns(core, p, t);
   const DType in = p.left.front().dtype;
-  const index depth_of_a = t.keeps ? round_up(p.left.front().depth, core.device().fractal_block(in)) : t.chunk_k;
+  const index depth_of_a = t.keeps ? round_up(p.depth(), core.device().fractal_block(in)) : t.chunk_k;
   Ring a = core.ring("a", Space::staging, {t.block_m, depth_of_a}, in,
                      {t.keeps ? 1 : t.staged, makers.left ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
   const bool turned = p.right.front().turned;
@@ -189,7 +191,7 @@ void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, cons
       if (makers.left)
         makers.left(a.acquire());
       else
-        stage(core, a.acquire(), p.left.front(), s.row, s.rows, 0, p.left.front().depth);
+        stage(core, a.acquire(), p.left.front(), s.row, s.rows, p.first(), p.depth());
       a.commit();
     } else if (!t.keeps) {
       stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
@@ -222,7 +224,7 @@ void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, cons
     const ScheduledTile s = turns.at(turn);
     const bool first = s.slice.first, last = s.slice.last;
     if (!t.keeps || turns.new_rows(turn)) staged_a = a.wait();
-    const index k_of_a = t.keeps ? s.slice.k : 0;
+    const index k_of_a = t.keeps ? s.slice.k - p.first() : 0;
     const Tensor staged_b = b.wait();
     for (index r = 0; r < s.rows; r += t.sum_m)
       for (index c = 0; c < s.columns; c += t.sum_n) {

@@ -34,12 +34,18 @@ struct Products {
   std::vector<Operand> left, right;  // parts of [rows, depth] and of [columns, depth]
   DType sum = DType::f32;
   std::vector<Segment> segments;
-  index source_bits = 8;  // of an element of the right operand that is laid out anew
-  index row_unit = 1;     // rows that the consumer takes together, a power of two
-  bool given = false;     // the right operand lies in global memory as the unit takes it: nobody prepares it
+  index source_bits = 8;     // of an element of the right operand that is laid out anew
+  index making_bytes = 0;    // of the vector unit's memory that one takes meanwhile; 0: four times its own
+  index making_depth = 1;    // columns that are made together: a group
+  double making_passes = 3;  // of the vector unit over an element: it transposes, and makes blocks
+  index row_unit = 1;        // rows that the consumer takes together, a power of two
+  bool makes_room = false;   // the consumer sees to its own tiles (w4_groups.cpp)
+  bool given = false;        // the right operand lies in global memory as the unit takes it: nobody prepares it
 
   index rows() const { return left.front().rows; }
   index columns() const { return right.front().rows; }
+  index first() const { return segments.front().first; }
+  index depth() const { return segments.back().first + segments.back().depth - first(); }  // of all segments
   index steps() const { return static_cast<index>(segments.size() * left.size() * right.size()); }
   index longest() const {
     index most = 0;
@@ -47,6 +53,15 @@ struct Products {
     return most;
   }
 };
+
+// Cuts the depth of a layer into segments that depend on the device, the type and the depth alone: so does the order of
+// a row's sums, and its bits do not depend on its batch.
+//
+// Where the vector unit's memory is staging too, rows of the left operand stay there with all of their depth while the
+// right one streams by, once. Deep rows leave room for few of them, and the right operand would come again for the
+// others. Segment by segment it comes once, and the sums so far beside it (ProductTiles::parts).
+void cut(Products& products, const Device& device, DType dtype);
+inline constexpr index cut_granule = 256;  // segments are multiples of it
 
 // The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
 // and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
@@ -87,6 +102,7 @@ struct ProductTiles {
   bool unit;                   // the drain follows the products through one accumulator, granule by granule
   bool keeps;                  // a block's rows of the left operand have all of its depth, and stay for all columns
   bool early;                  // the first chunks of the right operand are loaded before the cores meet
+  bool parts;                  // all tiles of a segment come before the next one's (multiply_layer); else tile by tile
   bool own;                    // a core has all rows of its columns, whose right operand it stores
   index handed;                // tiles of sums on their way through global memory
   index row_unit;
@@ -128,6 +144,7 @@ inline index kept_rows(index vectors, const ProductTiles& tiles) {
 struct ProductPlan {
   Products products = {};
   ProductTiles tiles = {};
+  Tensor so_far = {};       // [rows, columns], of parts: the sums of those that are done
   Tensor accumulator = {};  // a few tiles for each core, where no path leads from the accumulator to the vector unit
 };
 

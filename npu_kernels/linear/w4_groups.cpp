@@ -56,8 +56,8 @@ void make_room_for_epilogue(const Device& device, W4Groups& op) {
   const MatrixRate* rate = device.rate(DType::f16, DType::f32);
   const index block = std::max<index>(device.fractal_block(DType::f16), rate->k);
   const auto fits = [&] {
-    const bool stored = !op.made || op.codes.blocked();
-    const index codes = stored ? 0 : W4Codes::bytes(device, op.weight, codes_at_once(device, op), panels_ahead);
+    const index codes =
+        op.codes.blocks.blocked() ? 0 : W4Codes::bytes(device, op.weight, codes_at_once(device, op), panels_ahead);
     return staged_bytes(device, op.plan.products, t) + W4GroupEpilogue::bytes(device, op) + codes <= all - all / 64;
   };
   while (!fits() && t.vector_m > op.plan.products.row_unit) t.vector_m -= op.plan.products.row_unit;
@@ -104,19 +104,20 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
                       .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16}},
                       .sum = DType::f32,
                       .segments = {},
-                      .row_unit = op.spread * op.parts};
+                      .row_unit = op.spread * op.parts,
+                      .makes_room = true};
   for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
     op.plan.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
   op.plan.products.source_bits = bits(weight.codes.dtype);
-  op.made = make_or_store(memory, "codes", op.plan.products);
-  op.codes = op.plan.products.right.front();
-  op.plan.tiles = product_tiles(device, memory.cores(), op.plan.products, op.made);
+  op.codes = laid_out(memory, "codes", codes_as_they_are(weight, op.less_middle()), op.plan.products);
+  op.plan.tiles = product_tiles(device, memory.cores(), op.plan.products, op.codes.made);
   make_room_for_epilogue(device, op);
-  if (op.made && op.codes.blocked()) {
+  op.codes.depth_at_once = codes_at_once(device, op);
+  if (op.codes.stored()) {
     const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
     op.plan.tiles.stored_k = std::min(op.plan.tiles.stored_k, W4Codes::stored_slots_in(device, weight, room));
   }
-  if (op.spread > 1 && !op.codes.blocked() && op.plan.tiles.block_m >= op.left.rows)
+  if (op.spread > 1 && !op.codes.blocks.blocked() && op.plan.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
   else if (op.spread > 1)
     op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);
@@ -132,7 +133,7 @@ void make_w4_operands(Core& core, const W4Groups& op) {
     core.sync_all();
   }
   make_halves(core, op.x, op.halves);
-  if (!op.made) make_w4_codes(core, op.weight, op.less_middle(), op.codes);
+  lay_out_before(core, op.codes);
   const bool sums = op.shifts() && !op.bytes;
   if (spread || sums) core.sync_all();
   if (sums) make_sums(core, op);
@@ -140,32 +141,14 @@ void make_w4_operands(Core& core, const W4Groups& op) {
 }
 
 void multiply_w4_groups(Core& core, const W4Groups& op) {
-  const bool stores = op.made && op.codes.blocked();
   if (op.x.depth > 0) make_w4_operands(core, op);
-  if (op.x.depth > 0 && !stores) core.sync_all();
-
   Scratch scratch(core);
   W4GroupEpilogue epilogue(core, scratch, op);
   std::optional<SpreadRows> rows;
-  Makers makers;
-  if (!op.left.blocked()) {
-    rows.emplace(core, scratch, op);
-    makers.left = std::ref(*rows);
-  }
-  std::optional<W4Codes> codes;
-  std::optional<StoredTiles> stored;
-  if (stores) {
-    codes.emplace(core, scratch, op.weight, op.less_middle(), op.plan.tiles.stored_k, 2);
-    stored.emplace(core, std::ref(*codes), op.codes, RowTile{panel_rows, op.plan.tiles.stored_k});
-    makers.store_right = std::ref(*stored);
-    makers.meet = meeting(core, true);
-  } else if (op.made) {
-    codes.emplace(core, scratch, op.weight, op.less_middle(), codes_at_once(core.device(), op), panels_ahead);
-    makers.right = std::ref(*codes);
-  }
+  if (!op.left.blocked()) rows.emplace(core, scratch, op);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  multiply(
-      core, op.plan, [&](const Sums& sums) { epilogue(sums); }, makers);
+  multiply(core, scratch, op.codes, op.plan, std::ref(epilogue), op.x.depth > 0,
+           rows ? MakeLeft(std::ref(*rows)) : MakeLeft());
 }
 
 }  // namespace inlay::npu

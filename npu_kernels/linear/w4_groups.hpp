@@ -43,8 +43,7 @@ struct W4Groups {
   Operand rows = {};     // [x rows, parts], blocks
   SplitF16 halves = {};  // its parts
   Operand left = {};     // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
-  bool made = false;     // codes as they are used
-  Operand codes = {};    // no blocks: made as it is used
+  LaidOut codes = {};
   ProductPlan plan = {};
   Tensor sums = {}, steps = {};  // [groups, rows] f32, or none: X, steps of bytes
   LinearResult result = {};

@@ -36,10 +36,9 @@ void combine(Core& core, VectorOp op, const Tensor& to, const Tensor& from, RowR
 }
 
 // Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
-RowTile tile_of_groups(const Core& core, const ProductTiles& tiles, index group) {
-  const RowTile room = row_tile(core.device(), DType::f16, tiles.chunk_k, 8 * 6);
-  const index whole = round_down(room.depth, std::min(group, tiles.chunk_k));
-  const bool in_blocks = whole > 0 && whole % core.device().fractal_block(DType::f16) == 0;
+RowTile tile_of_groups(const Device& device, RowTile room, index group) {
+  const index whole = round_down(room.depth, std::min(group, room.depth));
+  const bool in_blocks = whole > 0 && whole % device.fractal_block(DType::f16) == 0;
   return {panel_rows, in_blocks ? whole : room.depth};
 }
 
@@ -126,37 +125,120 @@ Tensor W4Reader::read(index row, index rows, index k, index depth) {
   return all;
 }
 
-DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles)
+namespace {
+
+// Words of a panel's columns side by side; next to nothing of what is not there.
+TileForm panel_form(const RowSource& source, index columns) {
+  if (source.count == 0) return {"of panels", Space::vector, {1, 2}, DType::f16};
+  return {
+      "of panels", Space::vector, {1, ceil_div(columns, source.per_word()) * panel_rows}, source.panels.first.dtype};
+}
+
+// Where whole groups start behind one that a tile begins in: at the alignment of the vector unit, in bytes or more.
+index groups_of_a_granule(const Device& device) {
+  return ceil_div(static_cast<index>(device.memory(Space::vector).align), panel_rows);
+}
+
+}  // namespace
+
+bool DequantizedTiles::takes(const Device& device, const W4Weight& weight) {
+  const index align = static_cast<index>(device.memory(Space::vector).align), group = weight.group;
+  const bool never_cut = cut_granule % group == 0 && group % device.fractal_block(DType::f16) == 0;
+  const bool aligned = group >= weight.codes.depth || group % align == 0 || never_cut;
+  return aligned && weight.offsets.count == 0 && weight.scales.dtype == DType::f16;
+}
+
+DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, RowTile room,
+                                   std::uint32_t ahead)
     : core_(core),
       weight_(weight),
-      at_once_(tile_of_groups(core, tiles, weight.group)),
-      codes_(core, scratch, weight.codes, panel_rows, at_once_.depth, panels_ahead),
-      scales_(core, scratch, weight.scales, panel_rows, at_once_.depth / weight.group + 2, panels_ahead),
-      bytes_(scratch.alloc("codes in bytes", {panel_rows, at_once_.depth}, DType::i8)),
+      at_once_(tile_of_groups(core.device(), room, weight.group)),
+      from_{weight.codes, weight.scales, weight.zeros},
+      panels_(core.ring<sources>("of panels",
+                                 {panel_form(weight.codes, at_once_.depth), panel_form(weight.scales, groups_at_once()),
+                                  panel_form(weight.zeros, groups_at_once())},
+                                 {ahead, Pipe::load_vector, Pipe::vector})),
       halves_(scratch.alloc("w", {panel_rows, at_once_.depth}, DType::f16)) {
+  for (std::size_t i = 0; i < sources; ++i) {
+    if (from_[i].count == 0) continue;
+    const index columns = i == codes ? at_once_.depth : groups_at_once();
+    const index words = std::max<index>(2, ceil_div(columns, from_[i].per_word()));
+    turned_[i] = scratch.alloc("turned words", {panel_rows, words}, from_[i].panels.first.dtype);
+  }
+  if (!weight.shifts()) bytes_ = scratch.alloc("codes in bytes", {panel_rows, at_once_.depth}, DType::i8);
   if (weight.codebook.present()) look_up_.emplace(core, scratch, weight.codebook, bytes_.shape);
 }
 
+index DequantizedTiles::groups_at_once() const {
+  return at_once_.depth / weight_.group + 2 + groups_of_a_granule(core_.device());
+}
+
+// Rows of channels, of the source's own type: some words of the panel, from the first column on.
+Tensor DequantizedTiles::turned(const Tensor& panel, std::size_t which, index first, index words) {
+  const index per_word = from_[which].per_word();
+  Tensor rows = turned_[which].slice(0, panel_rows, 0, words);
+  core_.vtranspose(rows, panel.slice(0, 1, first * panel_rows, words * panel_rows).reshape({words, panel_rows}));
+  rows.dtype = from_[which].dtype;
+  rows.shape.columns *= per_word;
+  rows.pitch *= per_word;
+  return rows;
+}
+
 void DequantizedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  const index group = weight_.group;
   for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
-    const index padded = round_up(part, tile.block), per_word = weight_.codes.per_word();
-    Tensor codes = codes_.read(r, count, at, part);
-    const Tensor bytes = bytes_.slice(0, count, 0, part), w = halves_.slice(0, count, 0, padded);
-    if (look_up_) {
-      (*look_up_)(bytes, codes);
-    } else {
-      Tensor words = as(codes, DType::i32);
-      words.shape.columns = ceil_div(part, per_word);
-      words.pitch /= per_word;
-      codes.dtype = turn_upper_bits(core_, words, weight_.codes.dtype);
-      core_.vcast(bytes, codes);
-    }
-    codes_.release();
-    if (padded > part) core_.vfill(w, 0);
-    for_groups(at, part, weight_.group, [&](index first, index columns) {
-      combine(core_, VectorOp::mul, w.slice(0, count, first, columns), bytes.slice(0, count, first, columns), scales_,
-              r, at + first, weight_.group);
+    const index padded = round_up(part, tile.block), words = ceil_div(part, from_[codes].per_word());
+    const auto to = panels_.acquire();
+    const auto load = [&](std::size_t i, index place, index first, index count_of) {
+      core_.copy(by_axes(to[i].slice(0, 1, place * panel_rows, count_of * panel_rows)).at(0, 0).split(0, panel_rows),
+                 from_[i].panels.at(0, r / panel_rows).slice(0, first, count_of));
+    };
+    struct Groups {
+      index place, count;
+    };
+    const auto groups_of = [&](index start, index columns) {
+      return Groups{start == 0 ? 0 : groups_of_a_granule(core_.device()),
+                    ceil_div((at + start) % group + columns, group)};
+    };
+    load(codes, 0, at / from_[codes].per_word(), words);
+    for_groups(at, part, group, [&](index start, index columns) {
+      const Groups of = groups_of(start, columns);
+      load(scales, of.place, (at + start) / group, of.count);
+      if (weight_.shifts()) load(zeros, of.place, (at + start) / group, of.count);
     });
+    panels_.commit();
+    const auto panels = panels_.wait();
+    const Tensor codes_of = turned(panels[codes], codes, 0, words);
+
+    const Tensor w = halves_.slice(0, count, 0, padded), less_zero = w.slice(0, count, 0, part);
+    const Tensor bytes = weight_.shifts() ? less_zero : bytes_.slice(0, count, 0, part);
+    Tensor q = codes_of.slice(0, count, 0, part);
+    if (padded > part) core_.vfill(w, 0);
+    if (look_up_) {
+      (*look_up_)(bytes, q);
+    } else {
+      if (!weight_.shifts()) {
+        Tensor raw = as(codes_of, DType::i32);
+        raw.shape.columns = words;
+        raw.pitch /= from_[codes].per_word();
+        q.dtype = turn_upper_bits(core_, raw.slice(0, count, 0, words), from_[codes].dtype);
+      }
+      core_.vcast(bytes, q);
+    }
+    for_groups(at, part, group, [&](index start, index columns) {
+      const Tensor into = w.slice(0, count, start, columns);
+      const Groups of = groups_of(start, columns);
+      const auto with = [&](VectorOp op, const Tensor& from, std::size_t which) {
+        const Tensor each = turned(panels[which], which, of.place, of.count).slice(0, count, 0, of.count);
+        if (of.count == 1)
+          core_.vbinary(op, into, from, each);
+        else
+          core_.vgrouped(op, into, from, each, group);
+      };
+      if (weight_.shifts()) with(VectorOp::sub, into, zeros);
+      with(VectorOp::mul, bytes.slice(0, count, start, columns), scales);
+    });
+    panels_.release();
     core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
   });
 }
@@ -265,14 +347,16 @@ index W4Codes::stored_slots_in(const Device& device, const W4Weight& weight, ind
                     std::max<index>(block, 64));
 }
 
-void make_w4_codes(Core& core, const W4Weight& weight, bool less_middle, const Operand& to) {
-  const index of_slot = bytes_of_stored_slot(core.device(), weight.codes) / 3 * 4;
-  const index depth = w4_slots_at_once(core.device(), weight.codes.depth, of_slot);
-  Scratch scratch(core);
-  W4Codes make(core, scratch, weight, less_middle, depth, 2);
-  StoredTiles store(core, std::ref(make), to, {panel_rows, depth});
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  store.all();
+TileMaker dequantized(const W4Weight& weight) {
+  return [weight](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
+    return tiles_of(std::make_shared<DequantizedTiles>(core, scratch, weight, at_once, ahead));
+  };
+}
+
+TileMaker codes_as_they_are(const W4Weight& weight, bool less_middle) {
+  return [weight, less_middle](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
+    return tiles_of(std::make_shared<W4Codes>(core, scratch, weight, less_middle, at_once.depth, ahead));
+  };
 }
 
 }  // namespace inlay::npu

@@ -10,6 +10,8 @@
 
 #include <inlay/ops/linear_w4a16.hpp>
 
+#include <array>
+
 #include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/w4_codebook.hpp"
 
@@ -43,22 +45,31 @@ class W4Reader final : public RowTiles {
   Tensor w_, values_;
 };
 
-// Tiles of f16 (MakeTile), of codes without zero points that have scales of f16: w = f16((q - 2^(bits - 1)) scale), or
+// Tiles of f16 (MakeTile), of codes without offsets that have scales of f16: w = f16((q - zero) scale), or
 // f16(codebook[q] scale), rounded once.
 class DequantizedTiles {
  public:
-  static bool takes(const W4Weight& weight) { return !weight.shifts() && weight.scales.dtype == DType::f16; }
-  DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles);
+  // A tile may begin within a group: the next one starts where the vector unit lets an operand start.
+  static bool takes(const Device& device, const W4Weight& weight);
+  static constexpr index making_bytes = 4;  // of the vector unit's memory for each code, on its way to f16
+  DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, RowTile at_once, std::uint32_t ahead);
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:
   Core& core_;
   W4Weight weight_;
   RowTile at_once_;
-  RowReader codes_, scales_;
+  index groups_at_once() const;
+  Tensor turned(const Tensor& panel, std::size_t which, index first, index words);
+
+  static constexpr std::size_t codes = 0, scales = 1, zeros = 2, sources = 3;
+  std::array<RowSource, sources> from_;
+  TupleRing<sources> panels_;  // of what a piece is made from, with one pair of flags
+  std::array<Tensor, sources> turned_;
   std::optional<CodeValues> look_up_;
   Tensor bytes_, halves_;
 };
+TileMaker dequantized(const W4Weight& weight);
 
 // Tiles (MakeTile) of codes, of codes less their middle, or of values of the codebook, as the matrix unit's floats,
 // which hold them exactly. The order of the words is that of their fractal blocks but for a permutation within each:
@@ -96,7 +107,6 @@ class W4Codes {
 // Slots at once, where `bytes_of_slot` of the vector unit's memory hold one.
 index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot);
 
-// All of them before the first product, each vector unit its share.
-void make_w4_codes(Core& core, const W4Weight& weight, bool less_middle, const Operand& to);
+TileMaker codes_as_they_are(const W4Weight& weight, bool less_middle);
 
 }  // namespace inlay::npu
