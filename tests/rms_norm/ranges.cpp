@@ -22,7 +22,8 @@ void compare_rows_of(double magnitude, const std::vector<float>& epsilons) {
       for (index dim : {1, 16, 67, 16385})
         for (float eps : epsilons) {
           if (dim == 16385 && eps != 0 && eps != 1e-5f) continue;  // long: once for each way of the NPU
-          if (dim == 16385 && magnitude < 1e-40) continue;         // of few bits: no random walk
+          if (dim == 16385 && (type == DType::f32) == (out == DType::i8)) continue;  // and for each type
+          if (dim == 16385 && magnitude < 1e-40) continue;                           // of few bits: no random walk
           SCOPED_TRACE(magnitude);
           RmsNormCase c = rms_norm_case(type, DType::f32, out, 3, 1, dim, layouts[2], rng);
           c.x.set(dim + dim / 2, 0.75);  // a row has an element that does not vanish
