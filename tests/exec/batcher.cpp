@@ -294,10 +294,11 @@ TEST(batcher, what_was_swapped_out_is_not_computed_again) {
 
 // The next of a prompt goes on with what was swapped of it.
 TEST(batcher, what_was_swapped_out_goes_to_who_goes_on) {
-  Simulation s(blocks(8), {.tokens = 4, .requests = 2}, 100);
+  Simulation s(blocks(9), {.tokens = 2, .requests = 2}, 100);
   s.submit(4, 20);
   s.submit(20, 4, {}, {}, 1);
-  while (s.batcher.preemptions() == 0 && s.steps < 200) s.step();
+  while (s.batcher.preemptions() == 0 && s.texts.size() == 2) s.step();
+  ASSERT_EQ(s.texts.size(), 2u);
   const Text& text = *s.with_rank(1);
   ASSERT_GT(text.swapped.length, 0);
   ASSERT_LT(text.swapped.length, 20);

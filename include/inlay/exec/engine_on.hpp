@@ -174,7 +174,9 @@ template <class Chain> class EngineOn final : public Engine {
       if (!made) return std::move(made.error());
       plan = &plans_.keep(key, std::move(*made));
     }
-    return plan->replay(generation(), observer_);  // a device is waited for by who asks for logits, or draws from them
+    Status status = plan->replay(generation(), observer_);
+    // As without a plan: what kernels met is told, and nothing runs when weights that the host has are gone.
+    return status.ok() && records ? run_.take_status() : std::move(status);
   }
 
   // Of the addresses that plans hold.
