@@ -128,7 +128,8 @@ TEST(several_devices, the_wall_clock_measures) {
     if (auto us = other.measured().us(step)) measured.add(step, *us);
   SimDevice again({.name = "one"}, {}, time_of(measured)), beside({.name = "other"}, {}, time_of(measured));
   ASSERT_TRUE(ok(pipeline.run(again, beside, Policy::upward_rank)));
-  EXPECT_GE(pipeline.timeline.makespan_us(), lower_bound_us(pipeline.timeline, pipeline.edges()));
+  // Sums of fractions are rounded.
+  EXPECT_GE(1.000001 * pipeline.timeline.makespan_us(), lower_bound_us(pipeline.timeline, pipeline.edges()));
 }
 
 #ifdef INLAY_HAS_NPU
