@@ -236,7 +236,7 @@ function(inlay_add_files)
   find_package(nlohmann_json REQUIRED)
   add_library(inlay_files)
   set(sources files/trace_events.cpp files/whole_file.cpp)
-  if(INLAY_NPU OR INLAY_CL OR INLAY_TESTS)  # descriptions of devices and tunings; it takes as long as ten others
+  if(INLAY_NPU OR INLAY_CL OR INLAY_EXEC OR INLAY_TESTS)  # descriptions of devices, tunings, profiles; as long as ten others
     list(APPEND sources files/strict_json.cpp)
   endif()
   list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/)

@@ -11,6 +11,7 @@
 
 #include <inlay/exec/plan/edges.hpp>
 #include <inlay/exec/plan/step_graph.hpp>
+#include <inlay/exec/plan/verify.hpp>
 #include <inlay/ops/add.hpp>
 
 #include "tests/exec/support/legal_orders.hpp"
@@ -149,6 +150,20 @@ TEST(edges, a_path_needs_no_edge) {
   EXPECT_FALSE(edges.precedes(4, 0));
   EXPECT_EQ(edges.unordered_pairs(), 3);  // 2 beside 0, 1 and 3
   EXPECT_EQ(edges.longest_path(), 4);
+}
+
+// What nobody reads must stay nevertheless.
+TEST(edges, a_verifier_keeps_the_last_write) {
+  float x[3] = {};
+  StepGraph graph;
+  GraphRecorder<Reference> record(graph);
+  const auto cell = [&](int i) { return View<2>(x + i, {1, 1}); };
+  for (const int from : {0, 1}) record(Add<Host>{.a = cell(from), .b = cell(from), .y = cell(2)});
+  ASSERT_TRUE(ok(record.take_status()));
+  const auto recorded = graph.accesses();
+  EXPECT_TRUE(ok(verify(recorded, graph.steps(), Edges::of(recorded))));
+  EXPECT_EQ(verify(recorded, graph.steps(), Edges::of(std::vector<Accesses>(2))).message(),
+            "step 1 (add) may write before step 0 (add), to the same place");
 }
 
 // Programs of additions that read and write rows of any period in a small memory.

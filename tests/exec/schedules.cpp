@@ -137,6 +137,16 @@ TEST(schedules, policies_choose_what_they_say) {
   EXPECT_EQ(Choice().order(Policy::longest_unlock, DeviceKind::gpu), (Order{1, 5}));
   EXPECT_EQ(Choice().order(Policy::longest_unlock, DeviceKind::npu), (Order{5, 1}));
 }
+// What waits for another one too is not made ready: the 90 us behind step 0 count for nothing yet.
+TEST(schedules, longest_unlock_counts_what_becomes_ready_at_once) {
+  Cells cells(8);
+  cells.add(0, 10, 0, 0, 1);
+  cells.add(0, 10, 0, 0, 2);
+  cells.add(1, 50, 0, 0, 3);
+  cells.add(1, 90, 1, 3, 4);
+  cells.add(1, 5, 2, 2, 5);
+  EXPECT_EQ(steps_on(cells.run(Policy::longest_unlock, DeviceKind::gpu), 0), (std::vector<index>{1, 0}));
+}
 TEST(schedules, fifo_takes_what_waits_longest) {
   Choice choice;
   const DeviceTimeline timeline = choice.cells.run(Policy::fifo);

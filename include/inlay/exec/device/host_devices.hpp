@@ -5,14 +5,13 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include <inlay/exec/device/device.hpp>
+#include <inlay/exec/time/profile.hpp>
 #ifdef INLAY_HAS_NPU
 #include <inlay/npu.hpp>
 #endif
@@ -54,28 +53,32 @@ class SimDevice final : public Device {
   StepTime time_;
 };
 
-// The processor that this runs on, by the wall clock. A step is expected to take what one of its operator, width and
-// rows took on average so far; one that was never computed, 1 us.
+// The processor that this runs on, by the wall clock. It is a Profile's maker, and expects what that says; of a step
+// whose like was never computed, 1 us.
 class CpuDevice final : public Device {
  public:
-  CpuDevice(DeviceOptions options, StepCompute compute) : options_(std::move(options)), compute_(std::move(compute)) {}
+  CpuDevice(DeviceOptions options, StepCompute compute)
+      : options_(std::move(options)), compute_(std::move(compute)), measured_(options_.name) {}
 
   std::string_view name() const override { return options_.name; }
   DeviceKind kind() const override { return options_.kind; }
   DeviceLimits limits() const override { return options_.limits; }
-  Expected<double> predict(const GraphStep& step) override;
+  Expected<double> predict(const GraphStep& step) override { return measured_.us(step).value_or(1); }
   Event submit(const GraphStep& step, double now_us) override;
 
- private:
-  struct Measured {
-    double us = 0;
-    index steps = 0;
-  };
+  // Of all steps that it has computed.
+  const Profile& measured() const { return measured_; }
 
+ private:
   DeviceOptions options_;
   StepCompute compute_;
-  std::map<std::tuple<std::string_view, index, index>, Measured> measured_;
+  Profile measured_;
 };
+
+// What a device took that was measured, here or elsewhere. The profile outlives the device.
+inline StepTime time_of(const Profile& profile) {
+  return [&profile](const GraphStep& step) { return profile.us(step); };
+}
 
 #ifdef INLAY_HAS_NPU
 // What a described NPU takes for it, of steps that were recorded for NpuEstimator.

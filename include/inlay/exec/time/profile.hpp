@@ -1,0 +1,54 @@
+// What steps take on a device: measured at some numbers of rows, and a line between them. A file of it:
+//
+//   {"profile": 1, "device": "npu",
+//    "steps": [{"operator": "linear", "width": 4096, "input_bytes": 16384, "rows": [1, 128, 256], "us": [693, 912,
+//    1884]}]}
+//
+// Steps of one operator are told apart by the width of a row of what they write and the bytes of a row of their first
+// input: a linear's n and k. What contents decide (how many keys an attention sees) is not told apart.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <inlay/core/status.hpp>
+#include <inlay/exec/plan/step_graph.hpp>
+
+namespace inlay::exec {
+
+class Profile {
+ public:
+  explicit Profile(std::string device = {}) : device_(std::move(device)) {}
+
+  // Errors, each with its place: what is not of the form above; numbers that are not positive, rows that do not grow.
+  static Expected<Profile> from_json(std::string_view text);
+  std::string json() const;
+  const std::string& device() const { return device_; }
+
+  // Another measurement: the mean counts.
+  void add(const GraphStep& step, double us);
+  // Fewer rows than were measured take what the fewest took; more, what the last two lead to, or in proportion where
+  // there is but one. Not found: a step whose like was never measured.
+  Expected<double> us(const GraphStep& step) const;
+
+ private:
+  struct Kind {
+    std::string name;
+    index width = 0, input_bytes = 0;
+    auto operator<=>(const Kind&) const = default;
+  };
+  struct Mean {
+    double us = 0;
+    index count = 0;
+  };
+  using ByRows = std::map<index, Mean>;
+
+  static Kind kind_of(const GraphStep& step);
+
+  std::string device_;
+  std::map<Kind, ByRows> kinds_;
+};
+
+}  // namespace inlay::exec
