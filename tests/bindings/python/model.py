@@ -83,6 +83,7 @@ expect(rendered == model.tokenize("system: Be brief.\nuser: Who is Tom?\nanswer:
 answer = model.chat(messages, template=template, max_tokens=12)
 expect(answer == model.generate(rendered, max_tokens=12) == "".join(model.chat(messages, template=template, max_tokens=12, stream=True)), "answers")
 expect(len(model.tokenize_chat(messages, template=template, switches={"loud": True})) == len(rendered) + 1, "a switch")
+expect(model.tokenize_chat(messages, template=template, switches={"loud": False}) == rendered, "a switch that is off")
 
 with inlay.Model(path, backend=inlay.backend("cpu", threads=1), kv_type="int8", context=32, batch=2) as small:
     expect(small.generate(prompts[0], max_tokens=100, ignore_eos=True).end == "context", "the context ends it")

@@ -6,18 +6,12 @@
 
 #include <inlay/core/fields.hpp>
 
-#include "tests/fuzz/operators/draw.hpp"
+#include "measure/cases/compare.hpp"
+#include "measure/cases/draw.hpp"
 
 namespace inlay::fuzz {
 
-// What a change does to the comparison with the reference.
-struct Changes {
-  int count = 0;
-  bool wild = false;      // numbers beyond what the operator's bound is about, or what packing promises is broken
-  bool nan = false;       // numbers that are not finite, with nothing else strange about them
-  bool infinite = false;
-  std::string fields;
-};
+using namespace cases;  // what is drawn
 
 template <class Op> class Mutator {
  public:

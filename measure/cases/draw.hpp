@@ -8,9 +8,9 @@
 
 #include <inlay/core/element.hpp>
 
-#include "tests/fuzz/operators/memory.hpp"
+#include "measure/cases/memory.hpp"
 
-namespace inlay::fuzz {
+namespace inlay::cases {
 
 inline constexpr index largest = std::numeric_limits<index>::max(), least = std::numeric_limits<index>::min();
 
@@ -166,4 +166,4 @@ class Draw {
   std::vector<Placed> placed_;
 };
 
-}  // namespace inlay::fuzz
+}  // namespace inlay::cases
