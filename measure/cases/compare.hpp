@@ -16,17 +16,16 @@ namespace inlay::cases {
 // What a change does to the comparison with the reference.
 struct Changes {
   int count = 0;
-  bool wild = false;      // numbers beyond what the operator's bound is about, or what packing promises is broken
-  bool nan = false;       // numbers that are not finite, with nothing else strange about them
+  bool wild = false;  // numbers beyond what the operator's bound is about, or what packing promises is broken
+  bool nan = false;   // numbers that are not finite, with nothing else strange about them
   bool infinite = false;
   std::string fields;
 };
 
-
 struct Near {
   double relative = 1e-4;  // to the largest number of the view, or 1
   double absolute = 0;
-  double codes = 0;        // integers that may differ by one
+  double codes = 0;  // integers that may differ by one
 };
 template <class Op> Near nearness(const Op&) { return {}; }
 inline Near nearness(const Dequantize<Host>&) { return {.relative = 0}; }
@@ -56,7 +55,8 @@ template <class V, class Visit> void each_offset(const V& view, Visit&& visit) {
   if (view.empty()) return;
   for (;;) {
     index where = 0;
-    for (int d = 0; d < V::rank; ++d) where += at[static_cast<std::size_t>(d)] * view.strides[static_cast<std::size_t>(d)];
+    for (int d = 0; d < V::rank; ++d)
+      where += at[static_cast<std::size_t>(d)] * view.strides[static_cast<std::size_t>(d)];
     visit(where);
     int d = V::rank - 1;
     while (d >= 0 && ++at[static_cast<std::size_t>(d)] == view.extents[static_cast<std::size_t>(d)])
@@ -97,11 +97,13 @@ inline Distance distance(const std::vector<Written>& expected, const std::vector
       if (e == g || (std::isnan(e) && std::isnan(g))) continue;
       if (changes.infinite && !std::isfinite(e) && !std::isfinite(g)) continue;  // inf - inf, in another order
       const double error = dtype > DType::bf16 ? near.codes
-                           : near.relative == 0 ? 0
-                                                : near.relative * largest_value + near.absolute + 2 * epsilon * std::abs(e);
+                           : near.relative == 0
+                               ? 0
+                               : near.relative * largest_value + near.absolute + 2 * epsilon * std::abs(e);
       const double off = std::abs(g - e);
       const bool far = !(off <= error);
-      all.worst = std::max(all.worst, far && !(off / error > 1) ? std::numeric_limits<double>::infinity() : off / error);
+      all.worst =
+          std::max(all.worst, far && !(off / error > 1) ? std::numeric_limits<double>::infinity() : off / error);
       if (!far || !all.words.empty()) continue;
       all.words = std::string(name) + ", element " + std::to_string(i) + " of " + std::to_string(values.size()) +
                   ": got " + std::to_string(g) + ", the reference has " + std::to_string(e);
