@@ -91,6 +91,12 @@ with tempfile.TemporaryDirectory() as folder:
     again = re.search(r"the first wrong one again: (--seed \d+ --cases 1)", output)[1].split()
     expect(verify(here / "wrong.so", *again)[0] == 1, "a seed is its case")
 
+    moved = block("c").replace("sqrtf(sum / (float)dim + (float)eps)", "(sqrtf(sum / (float)dim) + (float)eps)")
+    expect(moved != block("c"), "the line that changes")
+    code, output, error = verify(compiled(here, "moved", moved), "--cases", 100)
+    expect(code == 0 and "times our error: is it another formula?" in output, "another formula: %s%s" % (output, error))
+    expect("times our error" not in verify(right, "--cases", 100)[1], "and not of the right one")
+
     for i, (body, words) in enumerate(BODIES.items()):
         kernel = compiled(here, "body%d" % i, FRAME % body)
         code, output, error = verify(kernel, "--cases", 5, "--symbol", "own_name")
