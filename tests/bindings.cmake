@@ -49,6 +49,10 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "fsanitize" AND NOT CMAKE_CROSSCOMPILING)
     set_tests_properties(bindings_model PROPERTIES ENVIRONMENT "${test_environment}")
     list(APPEND scripts docs)  # of models too
   endif()
+  if(TARGET inlay)
+    add_test(NAME bindings_kernels COMMAND ${Python3_EXECUTABLE} ${bindings}/kernels.py $<TARGET_FILE:inlay> $<TARGET_FILE:inlay_c>)
+    set_tests_properties(bindings_kernels PROPERTIES ENVIRONMENT "${test_environment};INLAY_CXX=${CMAKE_CXX_COMPILER}")
+  endif()
   if(TARGET inlay_exec AND INLAY_PYTHON)
     # The package of docs/python.md around this library. Skips where PyPI does not answer.
     add_test(NAME bindings_python COMMAND ${Python3_EXECUTABLE} ${bindings}/python/run.py --library $<TARGET_FILE:inlay_c>

@@ -16,7 +16,7 @@ void add_logits(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_devices(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
-void add_verify(CLI::App& app, Command& chosen);  // with ONNX only
+void add_verify(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_bench_contention(CLI::App& group, Command& chosen);  // group: `inlay bench`
 void add_bench_serve(CLI::App& group, Command& chosen);

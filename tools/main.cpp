@@ -47,9 +47,7 @@ int main(int argc, char** argv) {
   add_eval(app, chosen);
   add_logits(app, chosen);
   add_inspect(app, chosen);
-#ifdef INLAY_HAS_ONNX
   add_verify(app, chosen);
-#endif
   add_convert(app, chosen);
   add_bench(app, chosen);
 #ifdef INLAY_HAS_NPU

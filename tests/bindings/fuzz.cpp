@@ -7,14 +7,14 @@
 
 #include <iostream>
 
-#include "tests/bindings/call.hpp"
+#include "bindings/c/call.hpp"
 #include "tests/fuzz/operators/every.hpp"
 #include "tests/fuzz/operators/mutate.hpp"
 
 namespace inlay::fuzz {
 namespace {
 
-using test::Call;
+using c::Call;
 
 // A change of a call that makes it one to refuse, whatever the operator; false where it cannot be done to this call.
 bool spoil(Draw& d, Call& call) {
@@ -188,7 +188,7 @@ template <class Op> class Calls {
       if constexpr (ViewLike<std::remove_cvref_t<decltype(value)>>)
         if (!value.present()) value = {};
     });
-    Call call = test::call_of(op);
+    Call call = c::call_of(op);
     paraphrase(d, call);
     const bool spoiled = d.chance(30) && spoil(d, call);
     const bool on_cpu = d.chance(70);

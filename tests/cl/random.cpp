@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cl_kernels/runtime/runtime.hpp"
-#include "tests/fuzz/operators/compare.hpp"
+#include "measure/cases/compare.hpp"
 #include "tests/fuzz/operators/every.hpp"
 #include "tests/support/cl_devices.hpp"
 #include "tests/support/describe.hpp"
@@ -89,7 +89,7 @@ TYPED_TEST(ClRandom, is_the_reference) {
       d.restore();
       const Status status = run_on(device, op);
       ASSERT_EQ(status.code(), expected.code()) << status.message() << " / " << expected.message();
-      ASSERT_EQ(difference(values, written(op), nearness(op), {}), "");
+      ASSERT_EQ(distance(values, written(op), nearness(op)).words, "");
     }
   }
   EXPECT_GT(ran, 0u) << "no struct ran";

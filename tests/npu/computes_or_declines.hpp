@@ -10,7 +10,7 @@
 
 #include <inlay/npu.hpp>
 
-#include "tests/fuzz/operators/compare.hpp"
+#include "measure/cases/compare.hpp"
 #include "tests/fuzz/operators/every.hpp"
 #include "tests/npu/changed_devices.hpp"
 #include "tests/support/describe.hpp"
@@ -50,7 +50,7 @@ template <class Op> class ComputesOrDeclines : public ::testing::Test {
     d.restore();
     const Status status = inlay::run(npu, op, scratch_.take(workspace_bytes(npu, op), true));
     EXPECT_EQ(status.code(), expected.code()) << status.message();
-    EXPECT_EQ(difference(values, written(op), nearness(op), {}), "");
+    EXPECT_EQ(distance(values, written(op), nearness(op)).words, "");
     ++counts.computed;
   }
 

@@ -2,8 +2,8 @@
 and their docstrings, and the shapes of what they allocate, are those of its headers."""
 from __future__ import annotations
 
+import importlib.resources
 import json
-import pathlib
 from typing import Any, Callable
 
 import numpy
@@ -124,7 +124,7 @@ def make_function(op: Operator) -> Callable[..., Any]:
 
 
 def describe() -> list[Operator]:
-    descriptions = json.loads((pathlib.Path(__file__).parent / "descriptions.json").read_text())
+    descriptions = json.loads(importlib.resources.files("inlay").joinpath("descriptions.json").read_text())
     return [Operator(name, _core.fields(name), descriptions[name]) for name in _core.operators()]
 
 

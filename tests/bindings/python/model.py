@@ -3,6 +3,7 @@ template; bars; what is refused.
 
   model.py MODEL [INLAY]      INLAY: the command line"""
 import gc
+import io
 import json
 import subprocess
 import sys
@@ -18,6 +19,13 @@ prompts = ["Once upon a time", "The little dog", "One day, Lily"]
 steps = []
 model = inlay.Model(path, progress=lambda done, layers: steps.append((done, layers)))
 expect(steps == [(i + 1, len(steps)) for i in range(len(steps))] and len(steps) > 1, "each layer is told of: %s" % steps)
+
+terminal, sys.stderr = sys.stderr, io.StringIO()
+inlay.Model(path, progress=True).close()
+shown, sys.stderr = sys.stderr.getvalue(), io.StringIO()
+inlay.Model(path).close()
+unseen, sys.stderr = sys.stderr.getvalue(), terminal
+expect("stories.gguf" in shown and "/%d" % len(steps) in shown and unseen == "", "tqdm's bar, and none where nobody looks: %r %r" % (shown, unseen))
 
 texts = model.generate_all(prompts, max_tokens=24)
 expect(all(isinstance(text, str) and len(text.tokens) == 24 and text.end == "tokens" for text in texts), texts)
@@ -83,6 +91,7 @@ expect(rendered == model.tokenize("system: Be brief.\nuser: Who is Tom?\nanswer:
 answer = model.chat(messages, template=template, max_tokens=12)
 expect(answer == model.generate(rendered, max_tokens=12) == "".join(model.chat(messages, template=template, max_tokens=12, stream=True)), "answers")
 expect(len(model.tokenize_chat(messages, template=template, switches={"loud": True})) == len(rendered) + 1, "a switch")
+expect(model.tokenize_chat(messages, template=template, switches={"loud": False}) == rendered, "a switch that is off")
 
 with inlay.Model(path, backend=inlay.backend("cpu", threads=1), kv_type="int8", context=32, batch=2) as small:
     expect(small.generate(prompts[0], max_tokens=100, ignore_eos=True).end == "context", "the context ends it")

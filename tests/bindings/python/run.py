@@ -14,7 +14,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
 PACKAGES = ["scikit-build-core==1.1.2", "nanobind==3.1.0", "ninja==1.13.2", "numpy==2.4.6", "ml_dtypes==0.6.0", "onnx==1.23.2",
-            "onnxruntime==1.32.0", "mypy==2.4.1"]
+            "onnxruntime==1.32.0", "mypy==2.4.1", "tqdm==4.70.1"]
 
 
 def skip(why):

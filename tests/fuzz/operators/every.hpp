@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/fuzz/operators/cases_attention.hpp"
-#include "tests/fuzz/operators/cases_linear.hpp"
-#include "tests/fuzz/operators/cases_rows.hpp"
+#include "measure/cases/attention.hpp"
+#include "measure/cases/linear.hpp"
+#include "measure/cases/rows.hpp"
 
 namespace inlay::fuzz {
+
+using namespace cases;  // what is drawn
 
 using EveryOperator =
     ::testing::Types<Add<Host>, Swiglu<Host>, Gelu<Host>, Skeleton<Host>, LayerNorm<Host>, RmsNorm<Host>, Softmax<Host>,

@@ -6,18 +6,12 @@
 
 #include <inlay/core/fields.hpp>
 
-#include "tests/fuzz/operators/draw.hpp"
+#include "measure/cases/compare.hpp"
+#include "measure/cases/draw.hpp"
 
 namespace inlay::fuzz {
 
-// What a change does to the comparison with the reference.
-struct Changes {
-  int count = 0;
-  bool wild = false;      // numbers beyond what the operator's bound is about, or what packing promises is broken
-  bool nan = false;       // numbers that are not finite, with nothing else strange about them
-  bool infinite = false;
-  std::string fields;
-};
+using namespace cases;  // what is drawn
 
 template <class Op> class Mutator {
  public:
@@ -92,13 +86,13 @@ template <class Op> class Mutator {
 
   template <class F> void change(const F&, bool& value) { value = !value; }
   template <class F> void change(const F&, index& value) {
-    value = d_.pick<index>({0, 1, -1, 2, 3, 7, 8, 16, 1000, index{1} << 31, index{1} << 32, index{1} << 53, index{1} << 62,
-                            -(index{1} << 62), largest - 1, largest, least, least + 1});
+    value = d_.pick<index>({0, 1, -1, 2, 3, 7, 8, 16, 1000, index{1} << 31, index{1} << 32, index{1} << 53,
+                            index{1} << 62, -(index{1} << 62), largest - 1, largest, least, least + 1});
   }
   template <class F> void change(const F&, float& value) {
     value = d_.chance(40) ? static_cast<float>(d_.real(-4, 4))
-                          : d_.pick({0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 1e-6f, 1e5f, 1e38f, -1e38f, HUGE_VALF, -HUGE_VALF,
-                                     std::nanf("")});
+                          : d_.pick({0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 1e-6f, 1e5f, 1e38f, -1e38f, HUGE_VALF,
+                                     -HUGE_VALF, std::nanf("")});
     const float size = std::abs(value);
     if (size != 0 && !(size > 0.01f && size < 10)) changes_.wild = true;
   }
@@ -132,12 +126,13 @@ template <class Op> class Mutator {
     });
     if (others.empty()) return place(view);
     const Extent extent = extent_of(view, std::size_t{1} << 20);
-    auto* begin = static_cast<std::byte*>(const_cast<void*>(others[static_cast<std::size_t>(
-                      d_.below(static_cast<index>(others.size())))])) +
+    auto* begin = static_cast<std::byte*>(const_cast<void*>(
+                      others[static_cast<std::size_t>(d_.below(static_cast<index>(others.size())))])) +
                   d_.pick<index>({0, 0, 0, 8, 64});
     changes_.wild = true;  // read as another type it may be any number
     for (const Placed& one : d_.placed())
-      if (extent.fits && begin >= one.begin + extent.first && begin - extent.first + extent.bytes <= one.begin + one.bytes) {
+      if (extent.fits && begin >= one.begin + extent.first &&
+          begin - extent.first + extent.bytes <= one.begin + one.bytes) {
         view.data = begin;
         return;
       }
@@ -150,7 +145,8 @@ template <class Op> class Mutator {
     const index i = d_.below(view.extents[V::rank - 1]) * view.strides[V::rank - 1];
     if (i < 0 && bits(view.dtype) < 8) return;  // no element lies before the first byte
     if (view.dtype > DType::bf16) {
-      const index value = d_.pick<index>({-1, 0, 1, 2, 70, 127, 255, index{1} << 31, -(index{1} << 31), largest, least});
+      const index value =
+          d_.pick<index>({-1, 0, 1, 2, 70, 127, 255, index{1} << 31, -(index{1} << 31), largest, least});
       if (view.dtype == DType::i64)
         std::memcpy(static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(view.data))) + 8 * i, &value, 8);
       else

@@ -6,7 +6,8 @@
 #include <iomanip>
 #include <iostream>
 
-#include "tests/fuzz/operators/compare.hpp"
+#include "measure/cases/compare.hpp"
+#include "tests/fuzz/operators/mutate.hpp"
 #include "tests/fuzz/operators/watch.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/handed_out.hpp"
@@ -76,7 +77,7 @@ template <class Op> class Session {
     Reference reference;
     const Status expected = inlay::run(reference, op);
     const std::vector<Written> values = written(op);
-    const std::vector<std::vector<bool>> owned = elements(d, op);
+    const std::vector<std::vector<bool>> owned = written_bytes(d.placed(), op);
     const int odd = static_cast<int>(d.below(3));
     const bool poison = d.chance(10);
     index turn = d.below(3);
@@ -118,7 +119,7 @@ template <class Op> class Session {
     ASSERT_EQ(status.code(), expected.status.code()) << status.message() << " / " << expected.status.message();
     for (std::size_t i = 0; i < d.placed().size(); ++i) expect_gaps(d.placed()[i], expected.owned[i]);
     const std::string found =
-        comparable(changes) ? difference(expected.values, written(op), nearness(op), changes) : "";
+        comparable(changes) ? distance(expected.values, written(op), nearness(op), changes).words : "";
     ASSERT_EQ(found, "");
   }
 
@@ -144,27 +145,6 @@ template <class Op> class Session {
     std::vector<std::vector<std::byte>> all;
     for (const Placed& one : d.placed()) all.emplace_back(one.begin, one.begin + one.bytes);
     return all;
-  }
-  // The bytes that hold an element of what is written.
-  static std::vector<std::vector<bool>> elements(Draw& d, const Op& op) {
-    std::vector<std::vector<bool>> owned;
-    for (const Placed& one : d.placed()) owned.emplace_back(one.bytes, false);
-    for_each_field(op, [&](const auto& field, const auto& view) {
-      if constexpr (ViewLike<std::remove_cvref_t<decltype(view)>>) {
-        if (!field.is_written() || !view.present() || view.empty()) return;
-        const auto* const data = static_cast<const std::byte*>(static_cast<const void*>(view.data));
-        for (std::size_t i = 0; i < owned.size(); ++i) {
-          const Placed& one = d.placed()[i];
-          if (data < one.begin || data >= one.begin + one.bytes) continue;
-          each_offset(view, [&](index at) {
-            const index bit = at * bits(view.dtype) + (data - one.begin) * 8;
-            for (index byte = bit / 8; byte < (bit + bits(view.dtype) + 7) / 8; ++byte)
-              owned[i][static_cast<std::size_t>(byte)] = true;
-          });
-        }
-      }
-    });
-    return owned;
   }
   static void expect_gaps(const Placed& one, const std::vector<bool>& owned) {
     for (std::size_t b = 0; b < one.bytes; ++b)

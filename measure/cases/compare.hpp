@@ -3,19 +3,29 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include <inlay/inlay.hpp>
 
-#include "tests/fuzz/operators/mutate.hpp"
+#include "measure/cases/memory.hpp"
 
-namespace inlay::fuzz {
+namespace inlay::cases {
+
+// What a change does to the comparison with the reference.
+struct Changes {
+  int count = 0;
+  bool wild = false;  // numbers beyond what the operator's bound is about, or what packing promises is broken
+  bool nan = false;   // numbers that are not finite, with nothing else strange about them
+  bool infinite = false;
+  std::string fields;
+};
 
 struct Near {
   double relative = 1e-4;  // to the largest number of the view, or 1
   double absolute = 0;
-  double codes = 0;        // integers that may differ by one
+  double codes = 0;  // integers that may differ by one
 };
 template <class Op> Near nearness(const Op&) { return {}; }
 inline Near nearness(const Dequantize<Host>&) { return {.relative = 0}; }
@@ -45,7 +55,8 @@ template <class V, class Visit> void each_offset(const V& view, Visit&& visit) {
   if (view.empty()) return;
   for (;;) {
     index where = 0;
-    for (int d = 0; d < V::rank; ++d) where += at[static_cast<std::size_t>(d)] * view.strides[static_cast<std::size_t>(d)];
+    for (int d = 0; d < V::rank; ++d)
+      where += at[static_cast<std::size_t>(d)] * view.strides[static_cast<std::size_t>(d)];
     visit(where);
     int d = V::rank - 1;
     while (d >= 0 && ++at[static_cast<std::size_t>(d)] == view.extents[static_cast<std::size_t>(d)])
@@ -67,9 +78,14 @@ template <class Op> std::vector<Written> written(const Op& op) {
   return list;
 }
 
-// "" or the first difference that is none of rounding.
-inline std::string difference(const std::vector<Written>& expected, const std::vector<Written>& got, const Near& near,
-                              const Changes& changes) {
+// How far a result is from the reference: the worst error in units of what it may be, and the first that is more.
+struct Distance {
+  double worst = 0;
+  std::string words;  // "" where nothing is too far
+};
+inline Distance distance(const std::vector<Written>& expected, const std::vector<Written>& got, const Near& near,
+                         const Changes& changes = {}) {
+  Distance all;
   for (std::size_t v = 0; v < expected.size(); ++v) {
     const auto& [name, dtype, values] = expected[v];
     double largest_value = 1;
@@ -81,14 +97,41 @@ inline std::string difference(const std::vector<Written>& expected, const std::v
       if (e == g || (std::isnan(e) && std::isnan(g))) continue;
       if (changes.infinite && !std::isfinite(e) && !std::isfinite(g)) continue;  // inf - inf, in another order
       const double error = dtype > DType::bf16 ? near.codes
-                           : near.relative == 0 ? 0
-                                                : near.relative * largest_value + near.absolute + 2 * epsilon * std::abs(e);
-      if (std::abs(g - e) <= error) continue;
-      return std::string(name) + ", element " + std::to_string(i) + " of " + std::to_string(values.size()) + ": got " +
-             std::to_string(g) + ", the reference has " + std::to_string(e);
+                           : near.relative == 0
+                               ? 0
+                               : near.relative * largest_value + near.absolute + 2 * epsilon * std::abs(e);
+      const double off = std::abs(g - e);
+      const bool far = !(off <= error);
+      all.worst =
+          std::max(all.worst, far && !(off / error > 1) ? std::numeric_limits<double>::infinity() : off / error);
+      if (!far || !all.words.empty()) continue;
+      all.words = std::string(name) + ", element " + std::to_string(i) + " of " + std::to_string(values.size()) +
+                  ": got " + std::to_string(g) + ", the reference has " + std::to_string(e);
     }
   }
-  return {};
+  return all;
 }
 
-}  // namespace inlay::fuzz
+// Of each placed operand the bytes that hold an element of what is written.
+template <class Op> std::vector<std::vector<bool>> written_bytes(const std::vector<Placed>& placed, const Op& op) {
+  std::vector<std::vector<bool>> owned;
+  for (const Placed& one : placed) owned.emplace_back(one.bytes, false);
+  for_each_field(op, [&](const auto& field, const auto& view) {
+    if constexpr (ViewLike<std::remove_cvref_t<decltype(view)>>) {
+      if (!field.is_written() || !view.present() || view.empty()) return;
+      const auto* const data = static_cast<const std::byte*>(static_cast<const void*>(view.data));
+      for (std::size_t i = 0; i < owned.size(); ++i) {
+        const Placed& one = placed[i];
+        if (data < one.begin || data >= one.begin + one.bytes) continue;
+        each_offset(view, [&](index at) {
+          const index bit = at * bits(view.dtype) + (data - one.begin) * 8;
+          for (index byte = bit / 8; byte < (bit + bits(view.dtype) + 7) / 8; ++byte)
+            owned[i][static_cast<std::size_t>(byte)] = true;
+        });
+      }
+    }
+  });
+  return owned;
+}
+
+}  // namespace inlay::cases

@@ -5,9 +5,9 @@
 
 #include <inlay/inlay.hpp>
 
-#include "tests/fuzz/operators/draw.hpp"
+#include "measure/cases/draw.hpp"
 
-namespace inlay::fuzz {
+namespace inlay::cases {
 
 struct Heads {
   index kv, q, dim, v_dim;
@@ -249,4 +249,4 @@ inline void draw(Draw& d, SwapBlocks<Host>& op) {
   op.pairs = draw_pairs(d, 0, pages.blocks, op.target.extents[0]);
 }
 
-}  // namespace inlay::fuzz
+}  // namespace inlay::cases

@@ -8,9 +8,9 @@
 
 #include <inlay/core/element.hpp>
 
-#include "tests/fuzz/operators/memory.hpp"
+#include "measure/cases/memory.hpp"
 
-namespace inlay::fuzz {
+namespace inlay::cases {
 
 inline constexpr index largest = std::numeric_limits<index>::max(), least = std::numeric_limits<index>::min();
 
@@ -43,14 +43,16 @@ class Draw {
   }
 
   // What is read: rows apart, in another order, backwards, or one for all.
-  template <int Rank> ConstView<Rank> in(DType type, const std::array<index, Rank>& extents, double low = -1, double high = 1) {
+  template <int Rank>
+  ConstView<Rank> in(DType type, const std::array<index, Rank>& extents, double low = -1, double high = 1) {
     ConstView<Rank> view(nullptr, type, extents);
     lay_out(view, true);
     place(view);
     fill(view, low, high);
     return view;
   }
-  template <int Rank> ConstView<Rank> contiguous(DType type, const std::array<index, Rank>& extents, double low = -1, double high = 1) {
+  template <int Rank>
+  ConstView<Rank> contiguous(DType type, const std::array<index, Rank>& extents, double low = -1, double high = 1) {
     ConstView<Rank> view(nullptr, type, extents);
     place(view);
     fill(view, low, high);
@@ -65,7 +67,8 @@ class Draw {
     return view;
   }
   // Indices: low .. high.
-  template <int Rank> ConstView<Rank> indices(DType type, const std::array<index, Rank>& extents, index low, index high) {
+  template <int Rank>
+  ConstView<Rank> indices(DType type, const std::array<index, Rank>& extents, index low, index high) {
     return contiguous<Rank>(type, extents, static_cast<double>(low), static_cast<double>(high));
   }
   ConstView<1> list(DType type, const std::vector<index>& values) {
@@ -166,4 +169,4 @@ class Draw {
   std::vector<Placed> placed_;
 };
 
-}  // namespace inlay::fuzz
+}  // namespace inlay::cases

@@ -11,7 +11,7 @@
 #include "bindings/c/inlay.h"
 #include "bindings/c/words.hpp"
 
-namespace inlay::test {
+namespace inlay::c {
 
 struct Call {
   struct Tensor {
@@ -53,7 +53,7 @@ struct Call {
     } else if constexpr (std::is_same_v<T, float>) {
       arguments.push_back(inlay_give_number(name, value));
     } else if constexpr (std::is_enum_v<T>) {
-      const char* const word = c::word_of(value);
+      const char* const word = word_of(value);
       expressible &= word != nullptr;
       arguments.push_back(inlay_give_word(name, word == nullptr ? "none" : word));
     } else {
@@ -68,4 +68,4 @@ template <class Op> Call call_of(const Op& op) {
   return call;
 }
 
-}  // namespace inlay::test
+}  // namespace inlay::c

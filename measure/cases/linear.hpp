@@ -6,9 +6,9 @@
 
 #include <inlay/inlay.hpp>
 
-#include "tests/fuzz/operators/draw.hpp"
+#include "measure/cases/draw.hpp"
 
-namespace inlay::fuzz {
+namespace inlay::cases {
 
 inline DType output_of(Draw& d, DType x) { return d.chance(50) ? DType::f32 : x; }
 
@@ -102,4 +102,4 @@ inline void draw(Draw& d, LinearW4a16<Host>& op) {
   op.compute = d.chance(40) ? W4Compute::int8_activations : W4Compute::exact_float;
 }
 
-}  // namespace inlay::fuzz
+}  // namespace inlay::cases

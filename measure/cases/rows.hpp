@@ -4,9 +4,9 @@
 #include <inlay/inlay.hpp>
 #include <inlay/ops/skeleton.hpp>
 
-#include "tests/fuzz/operators/draw.hpp"
+#include "measure/cases/draw.hpp"
 
-namespace inlay::fuzz {
+namespace inlay::cases {
 
 inline void draw(Draw& d, Add<Host>& op) {
   const auto [rows, dim] = d.rows();
@@ -234,4 +234,4 @@ inline void draw(Draw& d, Sampling<Host>& op) {
   op.seed = static_cast<std::int64_t>(d.bits64());
 }
 
-}  // namespace inlay::fuzz
+}  // namespace inlay::cases

@@ -14,7 +14,7 @@
 #include <inlay/core/view.hpp>
 #include <inlay/core/workspace.hpp>
 
-namespace inlay::fuzz {
+namespace inlay::cases {
 
 // Rooms of equal size, each with a page in front and one behind.
 class Rooms {
@@ -87,4 +87,4 @@ class ScratchRoom {
   Rooms rooms_{1, most};
 };
 
-}  // namespace inlay::fuzz
+}  // namespace inlay::cases

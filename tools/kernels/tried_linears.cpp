@@ -1,0 +1,15 @@
+#include "measure/cases/linear.hpp"
+
+#include "tools/kernels/trial.hpp"
+
+namespace inlay::tools {
+
+namespace {
+
+constexpr Tried all[] = {tried<Linear<Host>>, tried<LinearInt8<Host>>, tried<LinearW4a16<Host>>};
+
+}  // namespace
+
+constinit const std::span<const Tried> tried_linears = all;
+
+}  // namespace inlay::tools
