@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +50,9 @@ struct Bounds {
   Kind kind;
   double share, more = 1.05;
 };
+void PrintTo(const Bounds& bounds, std::ostream* to) {
+  *to << bounds.device << ", " << kind_names[static_cast<int>(bounds.kind)];
+}
 constexpr Bounds bounds[] = {{"ascend-a2-like", Kind::f16, 0.45},      {"ascend-a2-like", Kind::int8, 0.26},
                              {"ascend-a2-like", Kind::w4_f16, 0.07},   {"ascend-a2-like", Kind::w4_exact, 0.06},
                              {"hexagon-htp-like", Kind::f16, 0.62},    {"hexagon-htp-like", Kind::int8, 0.59},
