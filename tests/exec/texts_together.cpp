@@ -16,7 +16,7 @@ namespace inlay::exec {
 namespace {
 
 using test::alone, test::asked, test::next_token, test::session, test::together;
-using test::Asked, test::Counts, test::Logits, test::tiny, test::tiny_latent, test::tiny_mixture;
+using test::Asked, test::Counts, test::Logits, test::tiny, test::tiny_latent, test::tiny_mixture, test::windowed;
 
 // `run()` makes the backend; `small`: slots of a block where the cache is small.
 void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
