@@ -37,6 +37,7 @@ TEST(device_profile, a_profile_is_a_line_between_what_was_measured) {
   EXPECT_EQ(*profile.us(step_of(128)), 912);
   EXPECT_DOUBLE_EQ(*profile.us(step_of(192)), (912 + 1884) / 2.0);
   EXPECT_DOUBLE_EQ(*profile.us(step_of(512)), 1884 + 2 * 972);
+  ASSERT_FALSE(profile.us(step_of(16, 8)).has_value());
   EXPECT_EQ(profile.us(step_of(16, 8)).error().message(),
             "the profile of npu has no add of width 8 and 32 input bytes a row");
   profile.add(step_of(300), 1000);  // less than fewer took
