@@ -99,7 +99,8 @@ TEST_P(LinearRows, MoreRowsNeverCostMuchLess) {
         most = std::max(most, cost->cycles / above);
       }
       above = above > 0 ? std::min(above, cost->cycles) : cost->cycles;
-      if (layer.n * layer.k < index{1} << 22) continue;
+      // Of exact codes many rows have a drain for each group: their share is in shares_linear.cpp.
+      if (layer.n * layer.k < index{1} << 22 || (bound.kind == Kind::w4_exact && *m > 64)) continue;
       EXPECT_GE(cost->problem_share, bound.share) << what;
       least = std::min(least, cost->problem_share);
     }

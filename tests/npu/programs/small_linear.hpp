@@ -196,7 +196,6 @@ inline std::vector<Problem> small_linear() {
            w4({.group = 0, .symmetric = true, .activations = in_f16, .m = 33, .n = 100, .k = 416})},
           {"linear_w4a16, activations f16, groups across granules",
            w4({.group = 24, .symmetric = true, .activations = in_f16})},
-          {"linear_w4a16, many chunks of a row", w4({.group = 64, .m = 1, .n = 128, .k = 1280})},
           {"linear_w4a16, many groups", w4({.group = 32, .m = 1, .n = 16, .k = 256})},
           {"linear_w4a16, many groups of 40 rows", w4({.group = 32, .m = 40, .n = 16, .k = 256})},
           {"linear_w4a16, activations f16, 40 rows of 512",
