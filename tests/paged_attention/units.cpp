@@ -1,4 +1,8 @@
 // How a call is cut: groups beyond a tile of rows, kv heads that share a unit, chunks, threads, scratch.
+#include <vector>
+
+#include <inlay/core/cache_line_allocator.hpp>
+
 #include "cpu_kernels/attention/rows.hpp"
 #include "tests/paged_attention/bound.hpp"
 #include "tests/support/handed_out.hpp"
