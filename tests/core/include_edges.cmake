@@ -23,7 +23,7 @@ set(rows
   "shapes      | core ops weights"
   "measure     | core ops face npu_kernels tile_machine shapes"
   "bench       | core ops weights text model exec face cpu_kernels npu_kernels tile_machine measure shapes"
-  "tools       | core ops weights text model exec face measure cl_kernels npu_kernels tile_machine files shapes"
+  "tools       | core ops weights text model exec face measure cl_kernels npu_kernels tile_machine files shapes bindings"
   "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools files shapes bindings")
 
 foreach(row IN LISTS rows)
