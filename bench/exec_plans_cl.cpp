@@ -6,7 +6,6 @@
 //   whole   the driver's share, too: until it has taken the launch, not until it is done
 //
 // INLAY_BENCH_SHORT=1: few passes.
-#include <dlfcn.h>
 #include <time.h>
 
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include <inlay/ops/rope.hpp>
 #include <inlay/ops/swiglu.hpp>
 
+#include "measure/behind.hpp"
 #include "measure/timing.hpp"
 
 namespace {
@@ -34,8 +34,7 @@ bool answers = false;
 extern "C" cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint n, const size_t* first,
                                          const size_t* global, const size_t* local, cl_uint events,
                                          const cl_event* list, cl_event* event) {
-  static const auto behind = reinterpret_cast<decltype(&clEnqueueNDRangeKernel)>(
-      dlsym(dlopen("libOpenCL.so.1", RTLD_NOW), "clEnqueueNDRangeKernel"));
+  BEHIND(clEnqueueNDRangeKernel);
   return answers ? CL_SUCCESS : behind(queue, kernel, n, first, global, local, events, list, event);
 }
 

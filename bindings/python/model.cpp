@@ -103,7 +103,7 @@ class Model {
   }
 
   Tokens tokenize(const std::string& text) const {
-    return tokens_of([&](std::int32_t* tokens, std::size_t room, std::size_t* count) {
+    return tokens_of(text.size() + 8, [&](std::int32_t* tokens, std::size_t room, std::size_t* count) {
       return inlay_model_tokenize(model(), text.data(), text.size(), tokens, room, count);
     });
   }
@@ -111,7 +111,11 @@ class Model {
   Tokens tokenize_chat(const std::vector<std::pair<std::string, std::string>>& messages, const Named& switches,
                        const std::optional<std::string>& chat_template) const {
     std::vector<inlay_chat_message> given;
-    for (const auto& [role, content] : messages) given.push_back({role.c_str(), content.data(), content.size()});
+    std::size_t bytes = 256;  // of what the template writes around them
+    for (const auto& [role, content] : messages) {
+      given.push_back({role.c_str(), content.data(), content.size()});
+      bytes += content.size() + 32;
+    }
     std::vector<std::string> names;
     for (nb::handle key : switches.keys()) names.push_back(nb::cast<std::string>(key));
     std::vector<inlay_argument> flags;
@@ -127,7 +131,7 @@ class Model {
     chat.switches = flags.data();
     chat.switch_count = flags.size();
     chat.chat_template = chat_template ? chat_template->c_str() : nullptr;
-    return tokens_of([&](std::int32_t* tokens, std::size_t room, std::size_t* count) {
+    return tokens_of(bytes, [&](std::int32_t* tokens, std::size_t room, std::size_t* count) {
       return inlay_model_tokenize_chat(model(), &chat, tokens, room, count);
     });
   }
@@ -182,12 +186,13 @@ class Model {
     if (model_ == nullptr) refuse_closed();
     return model_.get();
   }
-  // Asks how many there are, and then for them.
-  template <class Ask> static Tokens tokens_of(const Ask& ask) {
+  // Asks for all of them, with room for as many as there seldom are; where there are more, a second time.
+  template <class Ask> static Tokens tokens_of(std::size_t room, const Ask& ask) {
+    Tokens tokens(room);
     std::size_t count = 0;
-    check(ask(nullptr, 0, &count));
-    Tokens tokens(count);
-    check(ask(tokens.data(), tokens.size(), &count));
+    check(ask(tokens.data(), room, &count));
+    tokens.resize(count);
+    if (count > room) check(ask(tokens.data(), count, &count));
     return tokens;
   }
 

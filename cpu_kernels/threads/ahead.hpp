@@ -1,8 +1,7 @@
 // What a thread does that waits for a job: it asks memory for what it will begin with (Parallel::Ahead).
 //
-//   bytes of the next job   | of thread 0 ..     | of thread 1 ..     |     each thread's first tasks, as the ranges
-//   are
-//                           [ asked )            [ asked )                  shared out where nobody is late
+//   bytes of the next job   | of thread 0 ..  | of thread 1 ..  |
+//                           [ asked )         [ asked )              each thread's first tasks, where nobody is late
 //
 // A worker of SmolLM2-135M is idle for a sixth of a token: behind its last task, and while the caller computes what is
 // too small to be handed out. Decode of it in Q4_1 and int8 activations, Zen 4, two cores, 15 turns: 252 -> 267 tok/s.

@@ -29,7 +29,26 @@ template <std::size_t N> bool any(const std::array<NdTensor, N>& from) {
   return std::any_of(from.begin(), from.end(), [](const NdTensor& each) { return each.present(); });
 }
 
+// Of tiles of the sums that are done.
+Ring ring_of(Core& core, const ProductPlan& plan, const char* name, Pipe from, Pipe to) {
+  return core.ring(name, Space::vector, {plan.tiles.vector_m, plan.tiles.sum_n}, plan.so_far.dtype, {2, from, to});
+}
+
 }  // namespace
+
+SumsSoFar::SumsSoFar(Core& core, const ProductPlan& plan)
+    : core_(core), all_(plan.so_far), ring_(ring_of(core, plan, "sums so far", Pipe::load_vector, Pipe::vector)) {}
+
+void SumsSoFar::load(const Sums& sums) {
+  const index m = sums.tile.rows(), n = sums.tile.columns();
+  core_.copy(ring_.acquire().slice(0, m, 0, n), all_.slice(sums.row, m, sums.column, n));
+  ring_.commit();
+}
+
+void SumsSoFar::add(const Tensor& to, const Tensor& c) {
+  core_.vbinary(VectorOp::add, to, ring_.wait().slice(0, c.rows(), 0, c.columns()), c);
+  ring_.release();
+}
 
 Epilogue::Epilogue(Core& core, const LinearResult& to, Shape most, std::uint32_t ahead)
     : core_(core),
@@ -59,11 +78,7 @@ Epilogue::Epilogue(Core& core, Scratch& scratch, const LinearResult& to, const P
   if (has(weight_zero) || has(y_zero)) row_in_i32_ = scratch.alloc("a row in i32", {1, shape.columns}, DType::i32);
   if (shadow_.present())
     shadows_.emplace(core.ring("shadow", Space::vector, shape, DType::f32, {2, Pipe::load_vector, Pipe::vector}));
-  if (plan.so_far.present()) {
-    so_far_ = plan.so_far;
-    sums_so_far_.emplace(
-        core.ring("sums so far", Space::vector, shape, so_far_.dtype, {2, Pipe::load_vector, Pipe::vector}));
-  }
+  if (plan.so_far.present()) so_far_.emplace(core, plan);
   if (steps_ == 1) return;
   const Shape kept{kept_rows(core.vector_dim(), plan.tiles), shape.columns};
   pairs_ = plan.products.segments.size() == 1;
@@ -113,15 +128,6 @@ Tensor Epilogue::joined(const Sums& sums, const Tensor& y, const Tensor& other) 
   core_.vbinary(VectorOp::add, rest, high, rest);
   core_.vselect(y, other, rest, high);
   return y;
-}
-
-Tensor Epilogue::with_sums_so_far(const Tensor& c, const Tensor& to, const Sums& sums) {
-  const index m = c.rows(), n = c.columns();
-  core_.copy(sums_so_far_->acquire().slice(0, m, 0, n), so_far_.slice(sums.row, m, sums.column, n));
-  sums_so_far_->commit();
-  core_.vbinary(VectorOp::add, to, sums_so_far_->wait().slice(0, m, 0, n), c);
-  sums_so_far_->release();
-  return to;
 }
 
 Tensor Epilogue::shifted(Tensor c, const Tensor& work, const Tensor& acc) {
@@ -198,7 +204,12 @@ void Epilogue::operator()(const Sums& sums) {
   Tensor c = joined(sums, y, other);
   if (!sums.last) return;
   load(sums.row, m, sums.column, n);
-  if (sums_so_far_) c = with_sums_so_far(c, c.dtype == DType::i32 ? as(other, DType::i32) : y, sums);
+  if (so_far_) {
+    const Tensor to = c.dtype == DType::i32 ? as(other, DType::i32) : y;
+    so_far_->load(sums);
+    so_far_->add(to, c);
+    c = to;
+  }
   if (c.dtype == DType::i32) c = shifted(c, as(y, DType::i32), as(other, DType::i32));
   if (c.dtype == DType::i32 && y_.first.dtype != DType::i32) {
     core_.vcast(y, c);
@@ -219,34 +230,27 @@ namespace {
 class PartialSums {
  public:
   PartialSums(Core& core, const ProductPlan& plan, bool first)
-      : core_(core), so_far_(plan.so_far), out_(ring(core, plan, "sums of a part", Pipe::vector, Pipe::store)) {
-    if (!first) before_.emplace(ring(core, plan, "sums so far", Pipe::load_vector, Pipe::vector));
+      : core_(core), so_far_(plan.so_far), out_(ring_of(core, plan, "sums of a part", Pipe::vector, Pipe::store)) {
+    if (!first) before_.emplace(core, plan);
   }
   void operator()(const Sums& sums) {
     const index m = sums.tile.rows(), n = sums.tile.columns();
-    const Tensor place = so_far_.slice(sums.row, m, sums.column, n);
-    if (before_) {
-      core_.copy(before_->acquire().slice(0, m, 0, n), place);
-      before_->commit();
-      core_.vbinary(VectorOp::add, out_.acquire().slice(0, m, 0, n), before_->wait().slice(0, m, 0, n), sums.tile);
-      before_->release();
-    } else {
-      core_.vcast(out_.acquire().slice(0, m, 0, n), sums.tile);
-    }
+    if (before_) before_->load(sums);
+    const Tensor out = out_.acquire().slice(0, m, 0, n);
+    if (before_)
+      before_->add(out, sums.tile);
+    else
+      core_.vcast(out, sums.tile);
     out_.commit();
-    core_.copy(place, out_.wait().slice(0, m, 0, n));
+    core_.copy(so_far_.slice(sums.row, m, sums.column, n), out_.wait().slice(0, m, 0, n));
     out_.release();
   }
 
  private:
-  static Ring ring(Core& core, const ProductPlan& plan, const char* name, Pipe from, Pipe to) {
-    return core.ring(name, Space::vector, {plan.tiles.vector_m, plan.tiles.sum_n}, plan.so_far.dtype, {2, from, to});
-  }
-
   Core& core_;
   Tensor so_far_;
   Ring out_;
-  std::optional<Ring> before_;
+  std::optional<SumsSoFar> before_;
 };
 
 }  // namespace

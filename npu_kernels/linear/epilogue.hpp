@@ -31,6 +31,20 @@ struct LinearResult {
   Tensor shadow = {};   // in global memory, or none
 };
 
+// Sums of the parts of a depth that are done, in global memory.
+class SumsSoFar {
+ public:
+  SumsSoFar(Core& core, const ProductPlan& plan);
+  // Of a tile: first they are loaded, then to = they + c.
+  void load(const Sums& sums);
+  void add(const Tensor& to, const Tensor& c);
+
+ private:
+  Core& core_;
+  Tensor all_;
+  Ring ring_;
+};
+
 class Epilogue {
  public:
   Epilogue(Core& core, Scratch& scratch, const LinearResult& result, const ProductPlan& plan);
@@ -51,7 +65,6 @@ class Epilogue {
   void load(index row, index rows, index column, index columns);
   // Each step gives the tile that holds its result: `y`, or what it was given where nothing is to be done.
   Tensor joined(const Sums& sums, const Tensor& y, const Tensor& other);
-  Tensor with_sums_so_far(const Tensor& c, const Tensor& to, const Sums& sums);
   Tensor shifted(Tensor c, const Tensor& work, const Tensor& acc);
   Tensor shadowed(const Tensor& c, const Tensor& y, const Sums& sums);
   Tensor scaled(const Tensor& c, const Tensor& y, const Tensor& other);
@@ -61,7 +74,7 @@ class Epilogue {
   Core& core_;
   NdTensor y_;
   bool powers_;
-  Tensor shadow_, so_far_;
+  Tensor shadow_;
   index steps_ = 1;
   bool pairs_ = false;  // of halves; else steps are segments
   std::array<NdTensor, of_channels> from_channels_;
@@ -71,7 +84,8 @@ class Epilogue {
   std::optional<TupleRing<of_rows>> rows_;
   std::array<Tensor, of_channels> channel_;  // of the tile at hand
   std::array<Tensor, of_rows> row_;
-  std::optional<Ring> shadows_, sums_so_far_;
+  std::optional<Ring> shadows_;
+  std::optional<SumsSoFar> so_far_;
   Ring out_;
   Tensor result_, other_, row_in_i32_;  // of a tile
   Tensor high_, rest_;                  // of the rows that are kept over several steps

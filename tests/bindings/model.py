@@ -4,11 +4,9 @@ line writes, as words and as tokens; stop strings, seeds, ends; chats in tokens,
   model.py LIBRARY MODEL [INLAY]      INLAY: the command line
 """
 import ctypes as c
-import json
-import subprocess
 import sys
-import tempfile
 
+from command_line import run_prompts
 from inlay_ctypes import FLAG, INTEGER, NUMBER, TENSOR, Argument, BackendOptions, Failed, Inlay, Tensor
 
 library, path = sys.argv[1:3]
@@ -132,12 +130,8 @@ expect(len({text for text, _, _ in together}) == 4 and all(len(text) > 20 for te
 expect(all(len(drawn) == 24 and end == END_TOKENS for _, drawn, end in together), together)
 
 if len(sys.argv) > 3:
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write("\n".join(prompts) + "\n")
-        file.flush()
-        lines = subprocess.run([sys.argv[3], "run", path, "--prompts", file.name, "--tokens", "24", "--temperature", "0"], check=True,
-                               capture_output=True, text=True).stdout.splitlines()
-    expect([json.loads(line)["text"] for line in lines] == [text for text, _, _ in together], "as `inlay run` writes: %s" % lines)
+    written = run_prompts(sys.argv[3], path, prompts, 24)
+    expect(written == [text for text, _, _ in together], "as `inlay run` writes: %s" % written)
 
 by_tokens = generate(model, [tokenize(model, prompt) for prompt in prompts])
 expect(by_tokens == together, "tokens as words")

@@ -13,7 +13,7 @@
 #include <inlay/ops/incre_flash_attention.hpp>
 #include <inlay/ops/kv_cache.hpp>
 
-#include "tests/support/behind.hpp"
+#include "measure/behind.hpp"
 #include "tests/support/requirements.hpp"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <inlay/ops/add.hpp>
 
 #include "cl_kernels/runtime/staging.hpp"
-#include "tests/support/behind.hpp"
+#include "measure/behind.hpp"
 #include "tests/support/requirements.hpp"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <inlay/ops/add.hpp>
 
 #include "files/whole_file.hpp"
-#include "tests/support/behind.hpp"
+#include "measure/behind.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/requirements.hpp"
 

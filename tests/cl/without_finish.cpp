@@ -13,7 +13,7 @@
 #include <inlay/ops/embedding.hpp>
 
 #include "cl_kernels/runtime/runtime.hpp"
-#include "tests/support/behind.hpp"
+#include "measure/behind.hpp"
 #include "tests/support/requirements.hpp"
 
 namespace {

@@ -99,18 +99,9 @@ template <class Backend> class Line {
 // NaN in every slot, scale, activation and logit that a pass does not write, and ids that reach nowhere where Params
 // holds nothing of the pass.
 template <class Backend>
-void expect_dead_contents_to_change_nothing(const ModelConfig& config, const std::string& type, DType kv_type,
-                                            Backend backend) {
+void expect_nothing_to_be_read(const ModelConfig& config, const std::string& type, DType kv_type, Backend backend) {
   Line<Backend> clean(config, type, kv_type, backend), poisoned(config, type, kv_type, backend);
-  Texts expected(clean.pool()), got(poisoned.pool());
-  poisoned.poison();
-  Tape tape;
-  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    SCOPED_TRACE("pass " + std::to_string(pass));
-    const Batch batch = got.next();
-    if (pass < 3) tape = poisoned.capture(batch);  // the last pass has the shapes of the one before it
-    EXPECT_EQ(poisoned.replay(tape, batch), clean.eager(expected.next()));
-  }
+  expect_dead_contents_to_change_nothing(clean, poisoned);
   const auto& table = poisoned.params().views().generated.block_table;
   ASSERT_EQ(table.extents, (std::array<index, 2>{2, 8}));
   for (const index column : {5, 6, 7}) EXPECT_EQ(table.template as<std::int32_t>()[column], -1);
@@ -119,12 +110,12 @@ void expect_dead_contents_to_change_nothing(const ModelConfig& config, const std
 TEST(plan_capture, writes_nothing_and_reads_nothing_that_is_not_there) {
   for (const Cpu& cpu : cpus()) {
     SCOPED_TRACE(inlay::test::name(cpu));
-    expect_dead_contents_to_change_nothing(windowed(), "f32", DType::f16, cpu);
-    expect_dead_contents_to_change_nothing(windowed(), "f32", DType::i8, cpu);
-    expect_dead_contents_to_change_nothing(tiny_mixture(), "w4a16", DType::f16, cpu);
+    expect_nothing_to_be_read(windowed(), "f32", DType::f16, cpu);
+    expect_nothing_to_be_read(windowed(), "f32", DType::i8, cpu);
+    expect_nothing_to_be_read(tiny_mixture(), "w4a16", DType::f16, cpu);
   }
   for (const DType kv_type : {DType::f16, DType::i8})
-    expect_dead_contents_to_change_nothing(tiny_mixture(), "f16", kv_type, Reference());
+    expect_nothing_to_be_read(tiny_mixture(), "f16", kv_type, Reference());
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 #include <inlay/cl.hpp>
 
+#include "measure/behind.hpp"
 #include "tests/exec/support/on_cl.hpp"
 #include "tests/exec/support/random_session.hpp"
-#include "tests/support/behind.hpp"
 
 namespace {
 

@@ -154,13 +154,11 @@ class Failing final : public Device {
   enum class How : unsigned char { refuses, hangs };
 
   Failing(const GraphStep* at, How how, std::string name, StepCompute compute)
-      : at_(at),
+      : Device({std::move(name), DeviceKind::npu, {.watchdog_us = 1000}}),
+        at_(at),
         how_(how),
-        device_({std::move(name), DeviceKind::npu, {.watchdog_us = 1000}}, std::move(compute), drawn_times(1)) {}
+        device_({}, std::move(compute), drawn_times(1)) {}
 
-  std::string_view name() const override { return device_.name(); }
-  DeviceKind kind() const override { return device_.kind(); }
-  DeviceLimits limits() const override { return device_.limits(); }
   Expected<double> predict(const GraphStep& step) override { return device_.predict(step); }
   Event submit(const GraphStep& step, double now_us) override {
     if (&step != at_) return device_.submit(step, now_us);

@@ -9,9 +9,9 @@
 #include <inlay/cl.hpp>
 #include <inlay/ops/add.hpp>
 
+#include "measure/behind.hpp"
 #include "tests/exec/support/on_cl.hpp"
 #include "tests/exec/support/random_session.hpp"
-#include "tests/support/behind.hpp"
 
 namespace {
 

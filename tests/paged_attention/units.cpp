@@ -1,8 +1,4 @@
 // How a call is cut: groups beyond a tile of rows, kv heads that share a unit, chunks, threads, scratch.
-#include <vector>
-
-#include <inlay/core/cache_line_allocator.hpp>
-
 #include "cpu_kernels/attention/rows.hpp"
 #include "tests/paged_attention/bound.hpp"
 #include "tests/support/handed_out.hpp"
@@ -150,11 +146,12 @@ TEST(paged_attention, scratch_is_enough_and_no_more_is_written) {
           const index bytes = static_cast<index>(workspace_bytes(cpu, start.op()));
           EXPECT_EQ(static_cast<index>(workspace_bytes(cpu, shorter.op())), bytes);
           constexpr unsigned char guard = 0x5a;
-          std::vector<unsigned char, CacheLineAllocator<unsigned char>> memory(bytes + 4096, guard);
+          const Bytes memory(static_cast<std::size_t>(bytes) + 4096, guard);
           Case got = start;
           ASSERT_TRUE(
               ok(run(cpu, got.op(), {reinterpret_cast<std::byte*>(memory.data()), static_cast<std::size_t>(bytes)})));
-          for (index i = bytes; i < static_cast<index>(memory.size()); ++i) ASSERT_EQ(memory[i], guard) << i - bytes;
+          for (index i = bytes; i < static_cast<index>(memory.size()); ++i)
+            ASSERT_EQ(memory.data()[i], guard) << i - bytes;
         }
       }
 }

@@ -24,7 +24,7 @@ class LastWriters {
     for (index row = 0; row < access.rows; ++row) {
       std::ptrdiff_t at = access.begin + row * access.period;
       const std::ptrdiff_t end = at + access.span;
-      for (auto run = first_behind(at); at < end; ++run) {
+      for (auto run = first_behind(runs_, at); at < end; ++run) {
         if (run == runs_.end() || run->first >= end || run->first > at) {
           all = false;
           if (run == runs_.end() || run->first >= end) break;
@@ -38,7 +38,7 @@ class LastWriters {
   void write(const Access& access, index writer) {
     for (index row = 0; row < access.rows; ++row) {
       const std::ptrdiff_t begin = access.begin + row * access.period, end = begin + access.span;
-      auto run = first_behind(begin);
+      auto run = first_behind(runs_, begin);
       while (run != runs_.end() && run->first < end) {
         const auto [first, old] = *run;
         run = runs_.erase(run);
@@ -56,13 +56,9 @@ class LastWriters {
   };
 
   // The first run that ends behind `at`.
-  std::map<std::ptrdiff_t, Run>::const_iterator first_behind(std::ptrdiff_t at) const {
-    auto run = runs_.upper_bound(at);
-    return run != runs_.begin() && std::prev(run)->second.end > at ? std::prev(run) : run;
-  }
-  std::map<std::ptrdiff_t, Run>::iterator first_behind(std::ptrdiff_t at) {
-    auto run = runs_.upper_bound(at);
-    return run != runs_.begin() && std::prev(run)->second.end > at ? std::prev(run) : run;
+  template <class Runs> static auto first_behind(Runs& runs, std::ptrdiff_t at) {
+    auto run = runs.upper_bound(at);
+    return run != runs.begin() && std::prev(run)->second.end > at ? std::prev(run) : run;
   }
 
   std::map<std::ptrdiff_t, Run> runs_;  // by where they begin; they do not overlap

@@ -63,9 +63,9 @@ class Threads {
   void forget();  // in a child of fork()
 
   Options options_;
-  std::vector<int> processors_;       // that workers may use
-  std::unique_ptr<Announced> next_reads_;
-  std::unique_ptr<Workers> workers_;  // made by the first job that is handed out
+  std::vector<int> processors_;            // that workers may use
+  std::unique_ptr<Announced> next_reads_;  // as expect() was told
+  std::unique_ptr<Workers> workers_;       // made by the first job that is handed out
   std::atomic<bool> taken_{false};
 };
 

@@ -80,6 +80,15 @@ template <class Backend> class Scratch {
   Status failure_;
 };
 
+// An operator on a backend that has scratch of its own. Where there is no memory for that, the Status says why.
+template <class Backend, class Op>
+Status run_with(Backend& backend, Scratch<std::remove_const_t<Backend>>& scratch, const Op& op) {
+  Status status = run(backend, op, [&](std::size_t bytes) { return scratch.get(backend, bytes); });
+  if (status.ok()) return status;
+  Status lacks = scratch.take_failure();
+  return lacks.ok() ? std::move(status) : std::move(lacks);
+}
+
 // Backends in the order in which they are asked. An operator that one declares unsupported runs on the next; where
 // that works in other memory, what the operator looks at is copied there and what it wrote is copied back.
 //
@@ -144,10 +153,7 @@ template <class... Backends> class Chain {
   template <class L, class Op> Status run_on(L& link, const Op& op) {
     using Backend = std::remove_cvref_t<decltype(link.backend)>;
     if constexpr (RunsOn<Backend, Op>) {
-      Status status = run(link.backend, op, [&](std::size_t bytes) { return link.scratch.get(link.backend, bytes); });
-      if (status.ok()) return status;
-      Status no_scratch = link.scratch.take_failure();
-      return no_scratch.ok() ? std::move(status) : std::move(no_scratch);
+      return run_with(link.backend, link.scratch, op);
     } else if constexpr (std::is_same_v<SpaceOfOp<Op>, Host>) {
       return run_from_host(link.backend, op);
     } else if constexpr (std::is_same_v<SpaceOf<Backend>, Host>) {

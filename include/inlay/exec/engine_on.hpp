@@ -197,13 +197,7 @@ template <class Chain> class EngineOn final : public Engine {
       }
       if (Status status = run_.first().upload(brought_.data, all.first(params_->used())); !status.ok())
         return failure(std::move(status));
-      return moved<Space>(params_->views(), [&]<int Rank>(const ConstView<Rank>& view) {
-        ConstView<Rank, Space> there({}, view.dtype, view.extents);
-        if (view.present())
-          there.data =
-              SpacePointer<Space>::advance(brought_.data, static_cast<const std::byte*>(view.data) - all.data());
-        return there;
-      });
+      return params_->views_in(brought_);
     }
   }
 

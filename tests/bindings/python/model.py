@@ -4,15 +4,16 @@ template; bars; what is refused.
   model.py MODEL [INLAY]      INLAY: the command line"""
 import gc
 import io
-import json
-import subprocess
+import pathlib
 import sys
-import tempfile
 import threading
 import types
 
 import inlay
 from formulas import expect
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from command_line import run_prompts
 
 path = sys.argv[1]
 prompts = ["Once upon a time", "The little dog", "One day, Lily"]
@@ -32,12 +33,7 @@ expect(all(isinstance(text, str) and len(text.tokens) == 24 and text.end == "tok
 expect([model.generate(prompt, max_tokens=24) for prompt in prompts] == texts, "together as alone")
 expect(model.generate(model.tokenize(prompts[0]), max_tokens=24) == texts[0], "tokens as words")
 if len(sys.argv) > 2:
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write("\n".join(prompts) + "\n")
-        file.flush()
-        lines = subprocess.run([sys.argv[2], "run", path, "--prompts", file.name, "--tokens", "24", "--temperature", "0"], check=True,
-                               capture_output=True, text=True).stdout.splitlines()
-    expect([json.loads(line)["text"] for line in lines] == texts, "as `inlay run` writes")
+    expect(run_prompts(sys.argv[2], path, prompts, 24) == texts, "as `inlay run` writes")
 
 pieces = list(model.generate(prompts[0], max_tokens=24, stream=True))
 expect("".join(pieces) == texts[0] and len(pieces) > 12, "in pieces: %s" % pieces)

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/behind.hpp"
+#include "measure/behind.hpp"
 
 namespace inlay::test {
 

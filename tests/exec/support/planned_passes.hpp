@@ -1,6 +1,9 @@
 // Passes that are captured before what they read is there, and what lies where they read nothing.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/exec/batch.hpp>
@@ -46,5 +49,19 @@ class Texts {
   Sequence texts_[3];
   std::size_t pass_ = 0;
 };
+
+// Of two lines of one model: the memory of `poisoned` is NaN where nothing is written, and captures with nothing of a
+// pass there replay to the bits of `clean`, which captures nothing.
+template <class Line> void expect_dead_contents_to_change_nothing(Line& clean, Line& poisoned) {
+  Texts expected(clean.pool()), got(poisoned.pool());
+  poisoned.poison();
+  std::optional<decltype(poisoned.capture(Batch()))> plan;
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    SCOPED_TRACE("pass " + std::to_string(pass));
+    const Batch batch = got.next();
+    if (pass < 3) plan.emplace(poisoned.capture(batch));  // the last pass has the shapes of the one before it
+    EXPECT_EQ(poisoned.replay(*plan, batch), clean.eager(expected.next()));
+  }
+}
 
 }  // namespace inlay::exec::test

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <limits>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include <inlay/core/status.hpp>
 #include <inlay/exec/plan/step_graph.hpp>
@@ -24,19 +26,29 @@ struct Event {
   Status status;
 };
 
+struct DeviceOptions {
+  std::string name;
+  DeviceKind kind = DeviceKind::cpu;
+  DeviceLimits limits = {};
+};
+
 class Device {
  public:
+  explicit Device(DeviceOptions options) : options_(std::move(options)) {}
   virtual ~Device() = default;
 
-  virtual std::string_view name() const = 0;
-  virtual DeviceKind kind() const = 0;
-  virtual DeviceLimits limits() const = 0;
+  std::string_view name() const { return options_.name; }
+  DeviceKind kind() const { return options_.kind; }
+  const DeviceLimits& limits() const { return options_.limits; }
 
   // Microseconds that the step is expected to take: what orders and placements go by. Unsupported, for what the device
   // does not compute.
   virtual Expected<double> predict(const GraphStep& step) = 0;
   // The device is idle at `now_us`, and all that the step reads is there.
   virtual Event submit(const GraphStep& step, double now_us) = 0;
+
+ private:
+  DeviceOptions options_;
 };
 
 }  // namespace inlay::exec

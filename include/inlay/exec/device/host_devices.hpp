@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <inlay/exec/device/device.hpp>
@@ -22,12 +21,6 @@ namespace inlay::exec {
 using StepCompute = std::function<Status(const GraphStep&)>;
 using StepTime = std::function<Expected<double>(const GraphStep&)>;
 
-struct DeviceOptions {
-  std::string name;
-  DeviceKind kind = DeviceKind::cpu;
-  DeviceLimits limits = {};
-};
-
 // By a backend that the steps were recorded for.
 template <class Backend> StepCompute computed_by(Backend backend) {
   auto runner = std::make_shared<StepRunner<Backend>>(std::move(backend));
@@ -39,16 +32,12 @@ class SimDevice final : public Device {
  public:
   // Without `compute` nothing is computed: for timelines of models that are not there.
   SimDevice(DeviceOptions options, StepCompute compute, StepTime time)
-      : options_(std::move(options)), compute_(std::move(compute)), time_(std::move(time)) {}
+      : Device(std::move(options)), compute_(std::move(compute)), time_(std::move(time)) {}
 
-  std::string_view name() const override { return options_.name; }
-  DeviceKind kind() const override { return options_.kind; }
-  DeviceLimits limits() const override { return options_.limits; }
   Expected<double> predict(const GraphStep& step) override { return time_(step); }
   Event submit(const GraphStep& step, double now_us) override;
 
  private:
-  DeviceOptions options_;
   StepCompute compute_;
   StepTime time_;
 };
@@ -58,11 +47,8 @@ class SimDevice final : public Device {
 class CpuDevice final : public Device {
  public:
   CpuDevice(DeviceOptions options, StepCompute compute)
-      : options_(std::move(options)), compute_(std::move(compute)), measured_(options_.name) {}
+      : Device(std::move(options)), compute_(std::move(compute)), measured_(std::string(name())) {}
 
-  std::string_view name() const override { return options_.name; }
-  DeviceKind kind() const override { return options_.kind; }
-  DeviceLimits limits() const override { return options_.limits; }
   Expected<double> predict(const GraphStep& step) override { return measured_.us(step).value_or(1); }
   Event submit(const GraphStep& step, double now_us) override;
 
@@ -70,7 +56,6 @@ class CpuDevice final : public Device {
   const Profile& measured() const { return measured_; }
 
  private:
-  DeviceOptions options_;
   StepCompute compute_;
   Profile measured_;
 };

@@ -34,6 +34,16 @@ class Params {
   }
 
   std::size_t used() const { return used_; }
+  // The same views in a copy of that memory, a device's.
+  template <class Space> BatchViews<Space> views_in(const View<1, Space>& copy) const {
+    return moved<Space>(views_, [&]<int Rank>(const ConstView<Rank>& view) {
+      ConstView<Rank, Space> there({}, view.dtype, view.extents);
+      if (view.present())
+        there.data =
+            SpacePointer<Space>::advance(copy.data, static_cast<const std::byte*>(view.data) - memory().data());
+      return there;
+    });
+  }
 
   // Counts how often addresses have changed that plans hold: these, where a table is wider than any text was said to
   // become, and those that renew() speaks for.

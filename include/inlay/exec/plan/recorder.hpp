@@ -116,11 +116,11 @@ template <class Chain> class Recorder {
         return status;
       }
       if (reads_later) {
-        tape_.add(compute_with_contents<Link, Op>, &link, 0, op, width_of(op));
+        tape_.add(compute_with_contents<Link, Op>, &link, 0, op, shape_of_result(op).width);
         return {};
       }
       const std::size_t scratch = scratch_of_parts(link.backend, op);
-      tape_.add(compute_as_captured<Link, Op>, &link, scratch, op, width_of(op));
+      tape_.add(compute_as_captured<Link, Op>, &link, scratch, op, shape_of_result(op).width);
       if (const ByteRange weight = streamed(op); weight.begin != weight.end)
         tape_.streams(reinterpret_cast<const void*>(weight.begin), weight.end - weight.begin);
       return check_scratch(link, link.scratch.get(link.backend, scratch), scratch);
@@ -128,7 +128,7 @@ template <class Chain> class Recorder {
   }
 
   template <class Op> Status add_eager(const Op& op) {
-    tape_.add(run_by_chain<Op>, &chain_, 0, op, width_of(op));
+    tape_.add(run_by_chain<Op>, &chain_, 0, op, shape_of_result(op).width);
     ++eager_steps_;
     return {};
   }

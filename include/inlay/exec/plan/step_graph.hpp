@@ -86,11 +86,7 @@ template <class Backend> struct ComputesStep {
   Status (*run)(Backend& backend, Scratch<Backend>& scratch, const void* op);
 
   template <class Op> static Status run_as(Backend& backend, Scratch<Backend>& scratch, const void* op) {
-    Status status = inlay::run(backend, *static_cast<const Op*>(op),
-                               [&](std::size_t bytes) { return scratch.get(backend, bytes); });
-    if (status.ok()) return status;
-    Status lacks = scratch.take_failure();
-    return lacks.ok() ? std::move(status) : std::move(lacks);
+    return run_with(backend, scratch, *static_cast<const Op*>(op));
   }
   template <class Op> static const ComputesStep of;
 };
@@ -142,8 +138,8 @@ template <class... Backends> class GraphRecorder {
     if (!status_.ok() || writes_nothing(op)) return;
     GraphStep step;
     step.name = Op::name;
-    step.width = width_of(op);
-    step.rows = rows_of(op);
+    const auto [rows, width] = shape_of_result(op);
+    step.rows = rows, step.width = width;
     step.chunk = chunk_;
     step.accesses = accesses_of(op);
     step.op_.resize((sizeof(Op) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
@@ -157,14 +153,6 @@ template <class... Backends> class GraphRecorder {
   Status take_status() { return std::exchange(status_, Status()); }
 
  private:
-  template <class Op> static index rows_of(const Op& op) {
-    index rows = 0;
-    for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
-      if constexpr (ViewLike<Value>)
-        if (rows == 0 && field.is_written() && !view.empty()) rows = view.extents[0];
-    });
-    return rows;
-  }
   // An estimator has no memory of its own to compute in.
   template <class Backend> static constexpr bool computes = requires { typename Backend::Space; };
   template <class Backend>

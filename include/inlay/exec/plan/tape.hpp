@@ -31,14 +31,18 @@ class StepObserver {
   virtual void end() = 0;
 };
 
-// Of the first of an operator's results: how many elements one of its rows has.
-template <class Op> index width_of(const Op& op) {
-  index width = 0;
+// Of the first of an operator's results: how many rows there are, and how many elements one of them has.
+struct ResultShape {
+  index rows = 0, width = 0;
+};
+template <class Op> ResultShape shape_of_result(const Op& op) {
+  ResultShape shape;
   for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
     if constexpr (ViewLike<Value>)
-      if (width == 0 && field.is_written() && !view.empty()) width = view.size() / view.extents[0];
+      if (shape.rows == 0 && field.is_written() && !view.empty())
+        shape = {view.extents[0], view.size() / view.extents[0]};
   });
-  return width;
+  return shape;
 }
 
 class Tape {

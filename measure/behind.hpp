@@ -3,13 +3,13 @@
 
 #include <dlfcn.h>
 
-namespace inlay::test {
+namespace inlay::measure {
 
 inline void* in_loader(const char* call) {
   static void* const loader = dlopen("libOpenCL.so.1", RTLD_NOW);
   return dlsym(loader, call);
 }
 
-}  // namespace inlay::test
+}  // namespace inlay::measure
 
-#define BEHIND(call) static const auto behind = reinterpret_cast<decltype(&call)>(inlay::test::in_loader(#call))
+#define BEHIND(call) static const auto behind = reinterpret_cast<decltype(&call)>(inlay::measure::in_loader(#call))
