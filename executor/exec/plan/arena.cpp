@@ -15,6 +15,12 @@ constexpr auto alignment = static_cast<std::ptrdiff_t>(workspace_alignment);
 std::ptrdiff_t round_up(std::ptrdiff_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 std::ptrdiff_t remainder_of(std::ptrdiff_t address) { return (address % alignment + alignment) % alignment; }
 
+// Of runs by where they begin, which do not overlap: the first that ends behind `at`.
+template <class Runs> auto first_behind(Runs& runs, std::ptrdiff_t at) {
+  auto run = runs.upper_bound(at);
+  return run != runs.begin() && std::prev(run)->second.end > at ? std::prev(run) : run;
+}
+
 // Which step wrote each byte last.
 class LastWriters {
  public:
@@ -54,12 +60,6 @@ class LastWriters {
     std::ptrdiff_t end;
     index writer;
   };
-
-  // The first run that ends behind `at`.
-  template <class Runs> static auto first_behind(Runs& runs, std::ptrdiff_t at) {
-    auto run = runs.upper_bound(at);
-    return run != runs.begin() && std::prev(run)->second.end > at ? std::prev(run) : run;
-  }
 
   std::map<std::ptrdiff_t, Run> runs_;  // by where they begin; they do not overlap
 };
