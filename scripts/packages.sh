@@ -21,7 +21,7 @@ cl_packages=(ocl-icd-opencl-dev opencl-c-headers)
 serve_packages=(libcpp-httplib-dev)
 build_packages=("${story_packages[@]}" "${onnx_packages[@]}" "${cl_packages[@]}" "${serve_packages[@]}" libbenchmark-dev)
 # What the tests need beyond it.
-test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3
+test_packages=(git clang libomp-dev libclang-rt-14-dev lld llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3
   python3-dev python3-pip python3-venv pocl-opencl-icd binutils)
 # What scripts/gpu_report.sh compiles with.
 report_packages=(clang-15 libclc-15 llvm-15 python3-pip)

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include <inlay/core/backend.hpp>
-#include <inlay/exec/engine_on.hpp>
+#include <inlay/exec/eager.hpp>
+#include <inlay/exec/engine.hpp>
 #include <inlay/model/weights.hpp>
 
 #include "tests/fuzz/support/promise.hpp"
@@ -41,14 +42,13 @@ void use_tokenizer(const exec::Tokenizer& tokenizer, std::string_view text, bool
 }
 
 void run_tokens(exec::ModelFile model) {
-  using Backends = exec::Chain<Reference>;
   const exec::ModelConfig config = model.config;
   auto weights = exec::load_weights(std::make_shared<const exec::ModelFile>(std::move(model)), serial());
   if (!weights) return;  // a rope that has no frequencies
   constexpr index tokens = 2;
   const exec::EngineOptions options{
       .max_tokens = tokens, .context = config.context, .cache = exec::cache_shape(config, DType::f32, 2, 4)};
-  auto engine = exec::EngineOn<Backends>::make(config, std::move(*weights), Backends(Reference{}), options);
+  auto engine = exec::make_engine(config, std::move(*weights), exec::Chain(Reference{}), options);
   if (!engine) broken_promise("what was loaded runs: " + std::string(engine.error().message()));
   exec::Sequence sequence;
   const std::int32_t last = static_cast<std::int32_t>(config.vocab - 1);
