@@ -7,6 +7,7 @@ allowed (chrt -f 10); a figure is the median of the turns:
 
     whole models   prefill of 512 tokens, decode at depth 0 and 4096: `inlay bench model` beside llama-bench of llama.cpp and
                    of ik_llama.cpp, on a GGUF file of the same shape whose tensors are all Q4_0, random (made here)
+    many texts     8 and 32 that are decoded together behind 128 tokens each, beside llama-batched-bench
     linears        `bench_linear*` beside ONNX Runtime (MatMul, MatMulInteger, MatMulNBits) and oneDNN (onednn.cpp)
 
 Python with numpy, and for the peers that shall take part gguf, onnxruntime and onnx (of PyPI), and Debian's libdnnl-dev.
@@ -27,6 +28,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DEPTH, PREFILL, DECODE = 4096, 512, 32
+TEXTS, TEXT_PROMPT, TEXT_TOKENS = (8, 32), 128, 64
 SHAPES = {  # layers, dim, heads, kv heads, hidden, vocabulary, biases of q k v: tools/model_shapes.cpp
     "qwen2.5-0.5b": (24, 896, 14, 2, 4864, 151936, True),
     "llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, False),
@@ -122,6 +124,21 @@ def llama_model(bench, path):
     return result
 
 
+def inlay_texts(inlay, name):
+    text = run(inlay, "bench", "model", "--shape", name, "--type", "w4a16", "--activations", "int8", "--threads", 2,
+               "--prefill", 1, "--depth", TEXT_PROMPT, "--batch", *TEXTS, "--tokens", TEXT_TOKENS)
+    return {f"decode of {count}": float(rate)
+            for count, rate in re.findall(r"^decode of +(\d+) texts .*?([\d.]+) tok/s", text, re.M)}
+
+
+def llama_texts(bench, path):
+    context = max(TEXTS) * (TEXT_PROMPT + TEXT_TOKENS)
+    text = run(bench, "-m", path, "-t", 2, "-fa", "on", "-c", context, "-npp", TEXT_PROMPT, "-ntg", TEXT_TOKENS,
+               "-npl", ",".join(map(str, TEXTS)), "--output-format", "jsonl")
+    rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return {f"decode of {row['pl']}": row["speed_tg"] for row in rows}
+
+
 def inlay_linear(folder, bench, wanted):
     text = run(folder / f"bench_{bench}", f"--benchmark_filter={wanted}")
     row = re.search(re.escape(wanted) + r"\S* +([\d.]+) us", text)
@@ -170,6 +187,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build/release", type=pathlib.Path, help="our build, with benches and tools")
     parser.add_argument("--llama-bench", help="of llama.cpp")
     parser.add_argument("--ik-llama-bench", help="of ik_llama.cpp")
+    parser.add_argument("--llama-batched-bench", help="of llama.cpp")
     parser.add_argument("--turns", default=5, type=int)
     parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
     options = parser.parse_args()
@@ -179,13 +197,17 @@ def main():
     inlay = options.build / "tools/inlay"
     llamas = {name: path for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_llama_bench))
               if path}
-    files = {name: model_file(name, folder) for name in options.models} if llamas else {}
+    batched = options.llama_batched_bench
+    files = {name: model_file(name, folder) for name in options.models} if llamas or batched else {}
     cpu = re.search(r"model name\s*: (.*)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     family = re.search(r"cpu family\s*: (\d+)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, capture_output=True).stdout.strip()
     versions = {"Inlay": commit}
     for name, bench in llamas.items():
         versions[name] = llama_version(bench)(next(iter(files.values())))
+    if batched and "llama.cpp" not in versions:
+        said = subprocess.run([batched, "--version"], text=True, capture_output=True)
+        versions["llama.cpp"] = re.search(r"version: (.*)|$", said.stdout + said.stderr).group(1) or "of unknown version"
     onnx = version_of("onnxruntime") and version_of("onnx")
     if onnx:
         versions["ONNX Runtime"] = version_of("onnxruntime")
@@ -203,6 +225,10 @@ def main():
         for name in options.models:
             for peer, rates in [("Inlay", lambda: inlay_model(inlay, name)),
                                 *((peer, lambda bench=bench: llama_model(bench, files[name])) for peer, bench in llamas.items())]:
+                for kind, rate in rates().items():
+                    note(f"{name} Q4_0, {kind}", peer, rate)
+            for peer, rates in [("Inlay", lambda: inlay_texts(inlay, name)),
+                                ("llama.cpp", lambda: llama_texts(batched, files[name]))] if batched else []:
                 for kind, rate in rates().items():
                     note(f"{name} Q4_0, {kind}", peer, rate)
         theirs = {"ONNX Runtime": onnx_linears() if onnx else {}, "oneDNN": onednn_linears(onednn) if onednn else {}}

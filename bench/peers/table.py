@@ -22,7 +22,8 @@ ROWS = {
     "w4a16, int8 activations, 512 rows": "4-bit linear, 512 x 4096 x 4096, int8 activations",
     "int8, 512 rows": "int8 linear, 512 x 4096 x 4096",
 }
-KINDS = {"prefill": "prefill of 512", "decode": "decode at depth 0", "decode deep": "decode behind 4096 tokens"}
+KINDS = {"prefill": "prefill of 512", "decode": "decode at depth 0", "decode deep": "decode behind 4096 tokens",
+         "decode of 8": "decode of 8 texts together", "decode of 32": "decode of 32 texts together"}
 
 
 def median(figures, peer):
