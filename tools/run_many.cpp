@@ -9,6 +9,7 @@
 
 #include <inlay/core/quote.hpp>
 #include <inlay/exec/serve/server.hpp>
+#include <inlay/exec/text_stream.hpp>
 
 #include "measure/timing.hpp"
 
@@ -32,8 +33,7 @@ const char* name(End end) {
 // A prompt and what comes behind it.
 struct Written {
   std::string prompt;
-  exec::StreamDecoder stream;
-  exec::StopStrings stops;
+  exec::TextStream stream;
   std::string text = {};
   index tokens = 0;
   bool done = false;
@@ -42,12 +42,11 @@ struct Written {
 
   bool push(exec::Token token) {
     ++tokens;
-    text += stops.push(stream.push(token));
-    return !stops.stopped();
+    text += stream.push(token);
+    return !stream.stopped();
   }
   void finish(End how, const Status& status) {
-    if (!stops.stopped()) text += stops.push(stream.finish());
-    text += stops.finish();
+    text += stream.finish();
     done = true, end = how, failure = status.message();
   }
   std::string line() const {
@@ -100,7 +99,7 @@ int run_many(const ManyOptions& options, const ModelOptions& of_model, const Ans
     if (!tokens) return wrong(tokens.error());
     read += static_cast<index>(tokens->size());
     Written& text = *texts.emplace_back(
-        std::make_unique<Written>(Written{std::move(prompt), exec::StreamDecoder(model.tokenizer), *stops}));
+        std::make_unique<Written>(Written{std::move(prompt), exec::TextStream(model.tokenizer, *stops)}));
     const auto submitted =
         server->submit({.prompt = std::move(*tokens),
                         .tokens = answers.tokens,

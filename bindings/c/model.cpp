@@ -6,7 +6,7 @@
 
 #include <inlay/core/quote.hpp>
 #include <inlay/exec/eager.hpp>
-#include <inlay/exec/stop_strings.hpp>
+#include <inlay/exec/text_stream.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/ops/sampling.hpp>
 
@@ -26,8 +26,7 @@ constexpr index most_requests = 1 << 20, most_tokens = index{1} << 30;
 
 // One prompt's text while it is written.
 struct Writing {
-  exec::StreamDecoder stream;
-  exec::StopStrings stops;
+  exec::TextStream stream;
   inlay_on_text on_text;
   void* user;
   std::size_t number;
@@ -38,17 +37,14 @@ struct Writing {
   }
   bool push(Token token) {
     ++result.tokens;
-    const bool wanted = say(stops.push(stream.push(token)), token);
-    return wanted && !stops.stopped();
+    const bool wanted = say(stream.push(token), token);
+    return wanted && !stream.stopped();
   }
   void finish(TextRequest::End how) {
     result.end = static_cast<std::int32_t>(how) + INLAY_END_TOKENS;
-    if (stops.stopped()) result.end = INLAY_END_STOP;
+    if (stream.stopped()) result.end = INLAY_END_STOP;
     if (result.end == INLAY_END_CALLER) return;
-    std::string rest;
-    if (!stops.stopped()) rest = stops.push(stream.finish());
-    rest += stops.finish();
-    if (!rest.empty()) say(rest, -1);
+    if (const std::string rest = stream.finish(); !rest.empty()) say(rest, -1);
   }
 };
 
@@ -132,7 +128,7 @@ Status generate(inlay_model& model, const inlay_request& request, inlay_on_text 
   Submitted submitted{model.server, {}};
   for (std::size_t i = 0; i < request.prompt_count; ++i) {
     Writing& writing = *writings.emplace_back(
-        std::make_unique<Writing>(Writing{exec::StreamDecoder(model.tokenizer), *stops, on_text, user, i, {}}));
+        std::make_unique<Writing>(Writing{exec::TextStream(model.tokenizer, *stops), on_text, user, i, {}}));
     const auto number_of =
         model.server.submit({.prompt = std::move(prompts[i]),
                              .tokens = request.tokens,

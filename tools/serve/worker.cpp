@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <inlay/exec/text_stream.hpp>
+
 #include "measure/timing.hpp"
 
 namespace inlay::tools {
@@ -71,18 +73,12 @@ Status Reply::wait_for_admission() {
 struct Worker::Text {
   std::shared_ptr<Reply> reply;
   index number;
-  exec::StreamDecoder stream;
-  exec::StopStrings stops;
+  exec::TextStream stream;
   index tokens = 0;
 
   bool push(exec::Token token) {
     ++tokens;
-    return reply->push(number, stops.push(stream.push(token))) && !stops.stopped();
-  }
-  std::string rest() {
-    if (stops.stopped()) return {};
-    std::string bytes = stops.push(stream.finish());
-    return bytes + stops.finish();
+    return reply->push(number, stream.push(token)) && !stream.stopped();
   }
 };
 
@@ -173,7 +169,7 @@ void Worker::begin(const std::shared_ptr<Reply>& reply, ApiRequest& request) {
   for (const ApiPrompt& prompt : request.prompts) {
     std::vector<Text> texts;
     for (index choice = 0; choice < request.choices; ++choice)
-      texts.push_back({reply, number++, exec::StreamDecoder(tokenizer_, prompt.opens_text), request.stops});
+      texts.push_back({reply, number++, exec::TextStream(tokenizer_, request.stops, prompt.opens_text)});
     const auto choices = std::make_shared<std::vector<Text>>(std::move(texts));
     const auto text = [choices](index choice) -> Text& { return (*choices)[static_cast<std::size_t>(choice)]; };
     auto rank = server_.submit({.prompt = prompt.tokens,
@@ -207,8 +203,8 @@ void Worker::begin(const std::shared_ptr<Reply>& reply, ApiRequest& request) {
 void Worker::finish(Text& text, exec::TextRequest::End end, const Status& why) {
   using End = exec::TextRequest::End;
   Reply::Finish how = Reply::Finish::length;
-  if (end == End::stop || (end == End::caller && text.stops.stopped())) how = Reply::Finish::stop;
-  if (end == End::caller && !text.stops.stopped()) how = abort_as_;
+  if (end == End::stop || (end == End::caller && text.stream.stopped())) how = Reply::Finish::stop;
+  if (end == End::caller && !text.stream.stopped()) how = abort_as_;
   if (end == End::failed) how = Reply::Finish::failed;
   ++own_.finished[static_cast<int>(how)];
   own_.new_tokens += text.tokens;
@@ -216,7 +212,7 @@ void Worker::finish(Text& text, exec::TextRequest::End end, const Status& why) {
     const std::scoped_lock lock(mutex_);
     --texts_;
   }
-  text.reply->finish(text.number, text.rest(), how, text.tokens,
+  text.reply->finish(text.number, text.stream.finish(), how, text.tokens,
                      end == End::failed ? why.message() : std::string_view(abort_why_));
 }
 
