@@ -8,6 +8,7 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/model/weights.hpp>
 
 #include "tests/fuzz/support/promise.hpp"
