@@ -38,6 +38,13 @@ TEST(buckets, sizes_are_sampled_evenly_and_the_ends_stay) {
   EXPECT_EQ(sampled_buckets(Sizes{1, 2, 3, 4, 5, 6}, 3),
             (Sizes{1, 3, 6}));  // 2.5 is rounded to the even, as Python does
 }
+// vllm-ascend's issue 1168: the six sizes of 94 layers on 8 ranks, of the 67 that vLLM had then.
+TEST(buckets, sizes_that_vllm_ascend_chose) {
+  Sizes all{1, 2, 4};
+  for (index size = 8; size <= 512; size += 8) all.push_back(size);
+  EXPECT_EQ(all.size(), 67u);
+  EXPECT_EQ(sampled_buckets(all, 6), (Sizes{1, 88, 192, 304, 408, 512}));
+}
 TEST(buckets, a_step_runs_in_the_next_one_up_or_eagerly) {
   const Sizes buckets{2, 8};
   const std::vector<LengthCount> lengths{{1, 10}, {2, 1}, {3, 2}, {9, 5}};
