@@ -41,6 +41,7 @@ TEST(device_list, a_list_is_read_as_it_was_written) {
   const auto again = DeviceList::from_json(list->json());
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_EQ(again->json(), list->json());
+  EXPECT_EQ(again->devices[0].operators, npu.operators);
 }
 TEST(device_list, a_list_says_what_is_wrong_with_it) {
   const auto refused = [](const std::string& text) {
