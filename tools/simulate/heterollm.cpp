@@ -164,7 +164,7 @@ std::string prefill() {
   const auto cut = [&](std::size_t i) { return std::string(name(cuts[i])); };
   return "### Prompts of 256 tokens, tokens a second\n\n" + table.text() + "\nThe solver's cuts at 256: qkv " + cut(0) +
          ", o " + cut(1) + ", gate and up " + cut(2) + ", down " + cut(3) +
-         ". The paper's table 3 has for o: NPU only, for down: rows, 2 : 3.\n";
+         ".\nTable 3 of the paper has for o: NPU only, for down: rows, 2 : 3.\n";
 }
 
 std::string ablation() {
