@@ -77,6 +77,22 @@ TEST_F(CommandLine, plan_places_a_prompt) {
   expect_refused("plan --devices " + file("none.json"), {"none.json"});
 }
 
+// By a device whose memory costs nothing: a model's operations, counted from its sizes. 5 layers of 64, 8 heads and 4
+// of 8, 172 hidden; 64 tokens in two chunks.
+TEST_F(CommandLine, plan_counts_operations) {
+  const std::string devices = write(
+      "one.json", R"({"devices": [{"name": "one", "kind": "cpu", "rates": {"flops_a_us": 1, "bytes_a_us": 1e300}}]})");
+  const Outcome outcome = inlay("plan stories260k --devices " + devices + " --seq 64 --chunk 32");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  constexpr double weights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 172, head = 2 * 512 * 64;
+  constexpr double attention = 4 * 32 * (32 + 64) * 64;
+  constexpr double least = 5 * (2 * 64 * weights + attention) + 2 * head;
+  const double us = 1e3 * behind(outcome.out, "one alone");
+  EXPECT_GE(us, least);
+  EXPECT_LE(us, 1.02 * least);                                       // norms, rope and the like
+  EXPECT_EQ(1e3 * behind(outcome.out, "chunks overlap, fifo"), us);  // one device overlaps nothing
+}
+
 // What is measured here is planned with.
 TEST_F(CommandLine, profile_measures_what_plan_reads) {
   const std::string devices = file("here.json");

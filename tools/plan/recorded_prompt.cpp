@@ -76,11 +76,11 @@ Expected<std::unique_ptr<RecordedPrompt>> RecordedPrompt::record(PlannedModel mo
     if (Status status = record.take_status(); !status.ok()) return failure(std::move(status));
     prompt->seen_.push_back(begin + count);
   }
-  std::vector<exec::ByteRange> kept{exec::byte_range(logits)};
+  std::vector<ByteRange> kept{byte_range(logits)};
   for (index layer = 0; layer < config.layers; ++layer) {
     const auto of = prompt->pool_->layer(layer);
-    kept.push_back(exec::byte_range(of.k));
-    kept.push_back(exec::byte_range(of.v));
+    kept.push_back(byte_range(of.k));
+    kept.push_back(byte_range(of.v));
   }
   prompt->edges_.emplace(exec::Edges::of(exec::Arena(prompt->graph_.accesses(), kept).apart()));
   return prompt;
