@@ -57,6 +57,9 @@ int main(int argc, char** argv) {
   add_tune(app, chosen);
 #endif
   add_devices(app, chosen);
+  add_plan(app, chosen);
+  add_profile(app, chosen);
+  add_simulate(app, chosen);
 #ifdef INLAY_HAS_SERVE
   add_serve(app, chosen);
 #else

@@ -1,0 +1,108 @@
+// `inlay plan`, `inlay profile` and `inlay simulate` as their users start them.
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <string>
+
+#include "tests/exec/support/command_line.hpp"
+
+namespace inlay::test {
+namespace {
+
+const std::string rates = R"("rates": {"flops_a_us": 1e6, "bytes_a_us": 43300, "submit_us": 15})";
+const std::string two_devices = R"({"sync_us": 20, "devices": [
+  {"name": "npu", "kind": "npu", "operators": ["linear", "linear_w4a16"], "rates": {"flops_a_us": 1e7, "bytes_a_us": 43300}},
+  {"name": "gpu", "kind": "gpu", )" +
+                                rates + "}]}";
+
+// The number behind a word at the beginning of a line.
+double behind(const std::string& text, const std::string& word) {
+  const std::size_t at = ("\n" + text).find("\n" + word);
+  double value = -1;
+  EXPECT_NE(at, std::string::npos) << word << '\n' << text;
+  if (at != std::string::npos) std::sscanf(text.c_str() + at + word.size(), "%lf", &value);
+  return value;
+}
+
+// The page is of what the program says now, and says it again.
+TEST_F(CommandLine, fidelity_is_as_committed) {
+  ASSERT_EQ(inlay("simulate -o " + file("fidelity.md")).code, 0);
+  EXPECT_EQ(read(file("fidelity.md")), read(source / "docs/fidelity.md"))
+      << "inlay simulate -o docs/fidelity.md writes it anew; read what the page says of it before you commit it";
+  EXPECT_EQ(inlay("simulate").out, read(file("fidelity.md")));
+  expect_refused("simulate -o " + file("nowhere/page.md"), {"nowhere"});
+}
+
+TEST_F(CommandLine, plan_chooses_sizes_of_plans) {
+  const std::string lengths = write("lengths", "1 100\n7 10\n16 5\n60 2\n600 3\n");
+  const Outcome outcome = inlay("plan llama3.2-3b --buckets --domains 1 --count 3 --lengths " + lengths);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            "28 layers, 1 communication domains: Ascend's streams allow plans of 20 sizes\n"
+            "Ascend's           3 sizes, 2858 padded tokens (88.5% of what runs), 2.5% of steps eager\n"
+            "  1 184 512\n"
+            "padding least      3 sizes, 90 padded tokens (19.6% of what runs), 2.5% of steps eager\n"
+            "  1 16 60\n");
+  const Outcome ours = inlay("plan --buckets --lengths " + lengths);
+  EXPECT_EQ(ours.code, 0) << ours.err;
+  expect_refused("plan", {"--devices", "--buckets"});
+  expect_refused("plan --buckets", {"--lengths"});
+  expect_refused("plan --lengths " + lengths, {"--buckets"});
+  expect_refused("plan --buckets --lengths " + file("none"), {"none"});
+  expect_refused("plan --buckets --lengths " + write("wrong", "1\nx\n"), {"line 2", "\"x\""});
+  expect_refused("plan nonsense --buckets --lengths " + lengths, {"nonsense"});
+}
+
+TEST_F(CommandLine, plan_places_a_prompt) {
+  const std::string devices = write("devices.json", two_devices), trace = file("trace.json");
+  const std::string command = "plan --devices " + devices + " --seq 200 --chunk 64 --trace " + trace;
+  const Outcome outcome = inlay(command);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(inlay(command).out, outcome.out);
+  EXPECT_NE(outcome.out.find("npu alone                                         not all"), std::string::npos)
+      << outcome.out;
+  const double alone = behind(outcome.out, "gpu alone"),
+               placed = behind(outcome.out, "steps placed, one after the other");
+  EXPECT_GT(alone, 0);
+  EXPECT_LE(placed, alone);
+  EXPECT_LE(behind(outcome.out, "chunks overlap, upward rank"), 1.2 * placed);
+  const auto events = nlohmann::json::parse(read(trace), nullptr, false);
+  ASSERT_FALSE(events.is_discarded());
+  expect_refused("plan --devices " + write("bad.json", R"({"devices": [{"name": "a", "kind": "tpu", )" + rates + "}]}"),
+                 {"/devices/0/kind", "tpu", "cpu, gpu or npu"});
+  expect_refused(
+      "plan --devices " +
+          write("few.json", R"({"devices": [{"name": "a", "kind": "npu", "operators": ["linear"], )" + rates + "}]}"),
+      {"no device of the file computes"});
+  expect_refused("plan --devices " + file("none.json"), {"none.json"});
+}
+
+// By a device whose memory costs nothing: a model's operations, counted from its sizes. 5 layers of 64, 8 heads and 4
+// of 8, 172 hidden; 64 tokens in two chunks.
+TEST_F(CommandLine, plan_counts_operations) {
+  const std::string devices = write(
+      "one.json", R"({"devices": [{"name": "one", "kind": "cpu", "rates": {"flops_a_us": 1, "bytes_a_us": 1e300}}]})");
+  const Outcome outcome = inlay("plan stories260k --devices " + devices + " --seq 64 --chunk 32");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  constexpr double weights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 172, head = 2 * 512 * 64;
+  constexpr double attention = 4 * 32 * (32 + 64) * 64;
+  constexpr double least = 5 * (2 * 64 * weights + attention) + 2 * head;
+  const double us = 1e3 * behind(outcome.out, "one alone");
+  EXPECT_GE(us, least);
+  EXPECT_LE(us, 1.02 * least);                                       // norms, rope and the like
+  EXPECT_EQ(1e3 * behind(outcome.out, "chunks overlap, fifo"), us);  // one device overlaps nothing
+}
+
+// What is measured here is planned with.
+TEST_F(CommandLine, profile_measures_what_plan_reads) {
+  const std::string devices = file("here.json");
+  const Outcome measured = inlay("profile --rows 1,32 --repeats 1 --threads 1 --name here -o " + devices);
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Outcome planned = inlay("plan --devices " + devices + " --seq 64 --chunk 32");
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_GT(behind(planned.out, "here alone"), 0);
+  expect_refused("profile --rows 0", {"--rows"});
+}
+
+}  // namespace
+}  // namespace inlay::test
