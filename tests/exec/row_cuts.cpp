@@ -65,7 +65,8 @@ TEST(row_cuts, each_channel_has_the_bits_of_its_device) {
                                      std::pair(tiny_mixture(), "w4a16")}) {
     SCOPED_TRACE(type);
     RecordedPasses passes(config, type, DType::f16);
-    StepRunner reference{Reference()}, vectors{Cpu(serial())};
+    StepRunner reference{Reference()};
+    StepRunner vectors{Cpu(serial())};
     index cut = 0;
     const auto bits = expected(passes, reference, vectors, cut);
     std::vector<RowCut> cuts;

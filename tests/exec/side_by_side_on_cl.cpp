@@ -62,7 +62,7 @@ TEST_F(SideBySideOnCl, each_element_has_the_bits_of_its_device) {
     RecordedPassesFor<ClOverHost, StagedCl> passes(config, type, kv_type);
     Cl own = std::move(*Cl::make());
     StepRunner<StagedCl> staged(StagedCl{own});
-    StepRunner cpu(Cpu(serial()));
+    StepRunner cpu{Cpu(serial())};
     for (const unsigned every : {1u, 2u, 3u}) {  // all steps on cl, or one of so many
       const auto contents = [&](auto& on_cl) {
         passes.reset();

@@ -17,9 +17,6 @@
 #include <inlay/exec/plan/arena.hpp>
 #include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/schedule/run.hpp>
-#ifdef INLAY_HAS_CL
-#include <inlay/exec/device/cl_over_host.hpp>
-#endif
 
 namespace inlay::exec {
 
@@ -153,11 +150,8 @@ template <class Second> class SideBySideEngine final : public Engine {
         second_device_({.name = std::string(Second::name), .kind = kind},
                        [this](const GraphStep& step) { return second_runner_.run(step); }) {}
 
-#ifdef INLAY_HAS_CL
-  static constexpr bool looks_at_regions = std::is_same_v<Second, ClOverHost>;
-#else
-  static constexpr bool looks_at_regions = false;
-#endif
+  // Must it be told of memory (ClOverHost)?
+  static constexpr bool looks_at_regions = requires { typename Second::Contents; };
   static constexpr DeviceKind kind = looks_at_regions ? DeviceKind::gpu : DeviceKind::npu;
 
   // Chunks of one text: each reads keys of those before it, and nothing else of them.
@@ -201,7 +195,7 @@ template <class Second> class SideBySideEngine final : public Engine {
   // The memory of its steps, for a second device that must be told.
   Status share([[maybe_unused]] const Recorded& recorded, [[maybe_unused]] const std::vector<ByteRange>& kept) {
     if constexpr (looks_at_regions) {
-      using Contents = ClOverHost::Contents;
+      using Contents = typename Second::Contents;
       const auto change = [&](ByteRange memory) { return second_.share(memory, Contents::change); };
       if (Status status = change(byte_range(recorded.arena)); !status.ok()) return status;
       for (const ByteRange& memory : kept)
