@@ -100,7 +100,7 @@ TEST_F(CommandLineCl, the_cpu_and_cl_write_the_text_of_the_cpu) {
   }
   expect_refused("run --backend cpu+cl --place linears=gpu", {"place has 'linears=gpu'", "cpu or cl"});
   expect_refused("run --place linears=cl", {"--place is linears=cl", "must be left out"});
-  expect_refused("run --backend cpu+cl --prompts /dev/null --chunks-at-once 2", {"cpu+cl"});
+  expect_refused("run --backend cpu+cl --prompts " + write("prompts", "a\n"), {"--backend is cpu+cl", "one device"});
 }
 
 TEST_F(CommandLineCl, bench_tells_the_rates_of_a_model) {
