@@ -7,23 +7,19 @@
 //
 // INLAY_BENCH_SHORT=1: a small model.
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
-#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <inlay/exec/decoder.hpp>
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/plan/arena.hpp>
-#include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/schedule/run.hpp>
 #include <inlay/exec/time/trace.hpp>
-#include <inlay/model/random_weights.hpp>
 
+#include "bench/support/recorded_prompt.hpp"
 #include "measure/timing.hpp"
 
 namespace inlay::exec {
@@ -50,38 +46,9 @@ ModelConfig shape() {
   return config;
 }
 
-class Prompt {
+class Prompt : public RecordedPrompt<> {
  public:
-  Status record(index chunk, index chunks) {
-    config_ = shape();
-    chunk_ = chunk;
-    auto weights = random_weights(config_, "w4a16", Cpu().parallel());
-    if (!weights) return std::move(weights.error());
-    auto decoder = Decoder<>::make(config_, std::move(*weights), chunk, tensors_);
-    if (!decoder) return std::move(decoder.error());
-    const BlockPool::Shape cache = cache_shape(config_, DType::f16, 16, chunk * chunks);
-    auto pool = KvPool<>::make(cache, tensors_);
-    if (!pool) return std::move(pool.error());
-    Sequence text;
-    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(chunk), 1);
-    logits_.resize(static_cast<std::size_t>(config_.vocab));
-    for (index i = 0; i < chunks; ++i) {
-      Batch batch;
-      if (Status status = batch.add_prompt(*pool, text, tokens, 1); !status.ok()) return status;
-      text.length += chunk;
-      auto params = Params::make(config_, cache, chunk);
-      if (!params) return std::move(params.error());
-      if (Status status = params->commit(batch.views()); !status.ok()) return status;
-      params_.push_back(std::move(*params));
-      GraphRecorder<> record(graph, i);
-      decoder->forward(record, *pool, params_.back().views(), View<2>(logits_.data(), {1, config_.vocab}));
-      if (Status status = record.take_status(); !status.ok()) return status;
-    }
-    const auto keep = [&](const auto& view) { kept.push_back(byte_range(view)); };
-    for (index layer = 0; layer < config_.layers; ++layer) keep(pool->layer(layer).k), keep(pool->layer(layer).v);
-    keep(View<1>(logits_.data(), {config_.vocab}));
-    return {};
-  }
+  Prompt() : RecordedPrompt(shape()) {}
 
   // What a step takes: a prompt's attention sees its chunk and those before it, and only those are read of a cache.
   double us(const GraphStep& step, const Rate& rate) const {
@@ -102,17 +69,8 @@ class Prompt {
     return submit_us + std::max(flops / rate.flops_a_us, bytes / rate.bytes_a_us);
   }
 
-  StepGraph graph;
-  std::vector<ByteRange> kept;
-
  private:
   index seen(const GraphStep& step) const { return chunk_ * (step.chunk + 1); }
-
-  ModelConfig config_;
-  index chunk_ = 0;
-  HostTensors tensors_;
-  std::list<Params> params_;
-  std::vector<float> logits_;
 };
 
 class Simulation {

@@ -26,7 +26,7 @@ needs() {
   shift
   for word; do
     case $part:$before:$word in
-      onnx:*:verify | npu:*:npu | npu:*=npu | cl:*:tune | cl:*:cl | cl:*=cl | isa:*:--isa | isa:*:--isa=*) return 0 ;;
+      onnx:*:verify | npu:*:npu | npu:*=npu | npu:*+npu | cl:*:tune | cl:*:cl | cl:*=cl | cl:*+cl | isa:*:--isa | isa:*:--isa=*) return 0 ;;
       serve::serve) return 0 ;;
       npu:*:devices | cl:*:devices | isa:*:devices) return 0 ;;
     esac

@@ -126,7 +126,7 @@ void add_run(CLI::App& app, Command& chosen) {
   options->answer.add_to(command);
   options->chat.add_to(command);
   command.add_option("--compare", options->compare, "Afterwards, print the largest logit difference to this backend")
-      ->check(CLI::IsMember(backends()))
+      ->check(CLI::IsMember(backends_of_one_text()))
       ->excludes("--chat");
   prompt->excludes("--chat");
   options->many.add_to(command);

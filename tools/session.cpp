@@ -10,6 +10,10 @@
 #include <inlay/core/threads.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/model/load.hpp>
+#ifdef INLAY_HAS_CL
+#include <inlay/exec/device/cl_over_host.hpp>
+#endif
+#include <inlay/exec/device/side_by_side.hpp>
 #include <inlay/model/random_weights.hpp>
 
 #include "tools/timeline.hpp"
@@ -48,6 +52,17 @@ std::vector<std::string> backends() {
           "npu",
 #endif
           "reference"};
+}
+
+std::vector<std::string> backends_of_one_text() {
+  std::vector<std::string> words = backends();
+#ifdef INLAY_HAS_CL
+  words.emplace_back("cpu+cl");
+#endif
+#ifdef INLAY_HAS_NPU
+  words.emplace_back("cpu+npu");
+#endif
+  return words;
 }
 
 void add_device(CLI::App& command, std::string& device) {
@@ -123,7 +138,15 @@ AttentionCompute Rounding::of_attention() const {
 
 void ModelOptions::add_to(CLI::App& command) {
   command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
-  command.add_option("--backend", backend, "Where the operators run")->check(CLI::IsMember(backends()));
+  command
+      .add_option("--backend", backend,
+                  "Where the operators run; cpu+cl, cpu+npu: on two devices at once, one text at a time")
+      ->check(CLI::IsMember(backends_of_one_text()));
+  command.add_option("--place", place,
+                     "Which operators the device beside the cpu computes: all, linears, attention, layers:FIRST-LAST, "
+                     "each with =DEVICE, after commas; the later one counts (default: its linears)");
+  command.add_option("--chunks-at-once", chunks_at_once, "Chunks of a prompt under way at once, with --backend cpu+..")
+      ->check(CLI::Range(1, 64));
   add_device(command, device);
   command.add_option("--isa", isa, "Instruction set of the cpu backend: see inlay devices");
   add_threads(command, threads, pool);
@@ -180,8 +203,45 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
   return Cpu(*level, parallel);
 }
 
+namespace {
+
+Status one_text_at_a_time(const std::string& backend) {
+  return invalid("--backend is " + backend +
+                 ", which writes one text at a time; it must be one device here: see inlay devices");
+}
+
+template <class Second>
+Expected<exec::Session> make_session_of_two(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
+                                            Cpu cpu, Expected<Second> second) {
+  if (!second) return failure(std::move(second.error()));
+  const exec::ModelConfig config = file->config;
+  const DType cache = kv_type(options, file.get());
+  Progress progress("packing weights");
+  auto weights =
+      exec::load_weights(std::move(file), cpu.parallel(), [&](index done, index all) { progress(done, all); });
+  if (!weights) return failure(std::move(weights.error()));
+  return exec::Session::make(config, std::move(*weights),
+                             exec::SideBySide<Second>{.cpu = std::move(cpu),
+                                                      .second = std::move(*second),
+                                                      .place = options.place,
+                                                      .chunks = options.chunks_at_once},
+                             {.context = options.context,
+                              .chunk = options.chunk,
+                              .kv_type = cache,
+                              .activations = options.rounding.of_linears(),
+                              .attention = options.rounding.of_attention()});
+}
+
+}  // namespace
+
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
-  if (options.rounding.f16_on_npu() && options.backend != "npu")
+  if (backend.find('+') != backend.npos) return failure(one_text_at_a_time(backend));
+  if (!options.place.empty() && options.backend.find('+') == options.backend.npos)
+    return failure(invalid("--place is " + options.place +
+                           ", which is --backend cpu+cl's and cpu+npu's; with "
+                           "--backend " +
+                           options.backend + " it must be left out"));
+  if (options.rounding.f16_on_npu() && options.backend != "npu" && options.backend != "cpu+npu")
     return failure(invalid("--activations is f16, which is --backend npu's; with --backend " + options.backend +
                            " it must be exact, int8 or bf16"));
   if (backend == "reference") return exec::Eager(Reference{});
@@ -208,6 +268,23 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend) {
+  if (backend.starts_with("cpu+")) {
+    auto cpu = make_cpu(options.isa, options.threads, options.pool);
+    if (!cpu) return failure(std::move(cpu.error()));
+#ifdef INLAY_HAS_CL
+    if (backend == "cpu+cl") {
+      auto cl = Cl::make({.device = options.device});
+      if (!cl) return failure(std::move(cl.error()));
+      return make_session_of_two<exec::ClOverHost>(options, std::move(file), std::move(*cpu),
+                                                   exec::ClOverHost(std::move(*cl)));
+    }
+#endif
+#ifdef INLAY_HAS_NPU
+    const NpuActivations activations = options.rounding.f16_on_npu() ? NpuActivations::f16 : NpuActivations::exact;
+    return make_session_of_two<Npu>(options, std::move(file), std::move(*cpu),
+                                    Npu::make({.device = options.device, .activations = activations}));
+#endif
+  }
   auto runner = make_runner(options, backend);
   if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");

@@ -18,6 +18,8 @@ namespace inlay::tools {
 
 // Those that this build has: cpu, cl, npu, reference.
 std::vector<std::string> backends();
+// And cpu+cl, cpu+npu: two devices at once.
+std::vector<std::string> backends_of_one_text();
 // --device
 void add_device(CLI::App& command, std::string& device);
 
@@ -45,7 +47,9 @@ class Timeline;  // tools/timeline.hpp
 
 struct ModelOptions {
   std::string model;             // empty: the model that ships with Inlay
-  std::string backend = "cpu";   // one of backends()
+  std::string backend = "cpu";   // one of backends_of_one_text()
+  std::string place;             // with two devices, which operators are the second one's: exec::Placement
+  index chunks_at_once = 2;      // of a prompt, with two devices
   std::string isa;               // empty: the best
   std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
   std::string kv_type = "auto";  // --kv-type

@@ -76,22 +76,41 @@ Status Session::append(const std::vector<Token>& tokens, index rows, const std::
                    std::to_string(context()));
   if (Status status = engine_->reserve_logits(rows); !status.ok()) return status;
   rows_ = rows;
-  for (index begin = 0; begin < count; begin += options_.chunk) {
+  for (index begin = 0; begin < count;) {
     if (interrupted()) {
       rows_ = 0;
       return {};
     }
+    const index computed = sequence_.length;
+    if (Status status = append_chunks(tokens, rows, begin); !status.ok()) {
+      sequence_.length = computed;
+      return status;
+    }
+    begin += sequence_.length - computed;
+    progress(begin, count);
+  }
+  return {};
+}
+
+// As many chunks as the engine computes at once.
+Status Session::append_chunks(std::span<const Token> tokens, index rows, index begin) {
+  const index count = std::ssize(tokens);
+  chunks_.resize(static_cast<std::size_t>(engine_->passes_at_once()));
+  std::vector<Engine::Pass> passes;
+  for (Batch& batch : chunks_) {
+    if (begin == count) break;
     const index size = std::min(options_.chunk, count - begin);
     // Rows of the logits that this chunk holds.
     const index first = std::max(begin, count - rows), wanted = std::max<index>(begin + size - first, 0);
-    const auto chunk = std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+    const auto chunk = tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
     if (Status status = check(chunk); !status.ok()) return status;
-    batch_.clear();
-    if (Status status = batch_.add_prompt(engine_->blocks(), sequence_, chunk, wanted); !status.ok()) return status;
-    if (Status status = pass(first - (count - rows)); !status.ok()) return status;
-    progress(begin + size, count);
+    batch.clear();
+    if (Status status = batch.add_prompt(engine_->blocks(), sequence_, chunk, wanted); !status.ok()) return status;
+    sequence_.length += size;
+    passes.push_back({&batch, first - (count - rows)});
+    begin += size;
   }
-  return {};
+  return engine_->forward_all(passes);
 }
 
 Status Session::decode(Token token) {
@@ -101,7 +120,9 @@ Status Session::decode(Token token) {
   if (Status status = check({&token, 1}); !status.ok()) return status;
   batch_.clear();
   if (Status status = batch_.add_generated(engine_->blocks(), sequence_, {&token, 1}); !status.ok()) return status;
-  return pass(0);
+  Status status = engine_->forward(batch_, 0);
+  if (status.ok()) ++sequence_.length;
+  return status;
 }
 
 Status Session::truncate(index length) {
@@ -123,12 +144,6 @@ Status Session::check(std::span<const Token> tokens) const {
     if (token < 0 || token >= config().vocab)
       return invalid("token is " + std::to_string(token) + "; it must be in 0.." + std::to_string(config().vocab - 1));
   return {};
-}
-
-Status Session::pass(index first) {
-  Status status = engine_->forward(batch_, first);
-  if (status.ok()) sequence_.length += batch_.size();
-  return status;
 }
 
 }  // namespace inlay::exec

@@ -88,6 +88,21 @@ TEST_F(CommandLineCl, a_device_that_cannot_build_is_listed) {
   EXPECT_NE(list[0].find("-include=/nowhere.h"), std::string::npos) << list[0];
 }
 
+TEST_F(CommandLineCl, the_cpu_and_cl_write_the_text_of_the_cpu) {
+  const std::string story = "run --temperature 0 --tokens 48 --chunk 7 --prompt ";
+  const std::string prompt = "\"Once upon a time there was a little dog who lived in a small house with a big garden\"";
+  const Outcome alone = inlay(story + prompt);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  for (const char* how : {"", " --place all=cl,attention=cpu --chunks-at-once 3", " --place layers:0-1=cl"}) {
+    const Outcome both = inlay(story + prompt + " --backend cpu+cl" + how);
+    EXPECT_EQ(both.code, 0) << both.err;
+    EXPECT_EQ(both.out, alone.out) << how;
+  }
+  expect_refused("run --backend cpu+cl --place linears=gpu", {"place has 'linears=gpu'", "cpu or cl"});
+  expect_refused("run --place linears=cl", {"--place is linears=cl", "must be left out"});
+  expect_refused("run --backend cpu+cl --prompts " + write("prompts", "a\n"), {"--backend is cpu+cl", "one device"});
+}
+
 TEST_F(CommandLineCl, bench_tells_the_rates_of_a_model) {
   const Outcome outcome =
       inlay("bench model --shape stories260k --type f16 --prefill 4 --depth 0 --tokens 2 --backend cl");

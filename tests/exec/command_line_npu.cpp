@@ -45,6 +45,18 @@ TEST_F(CommandLine, stories260k_byte_for_byte_on_every_npu) {
         << device;
 }
 
+TEST_F(CommandLine, the_cpu_and_the_npu_write_the_text_of_the_cpu) {
+  const std::string story =
+      "run --temperature 0 --tokens 24 --chunk 7 --prompt \"Once upon a time there was a little dog who lived\"";
+  const Outcome alone = inlay(story), both = inlay(story + " --backend cpu+npu --chunks-at-once 3");
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(both.out, alone.out);
+  // What it declines is the CPU's.
+  const Outcome whole = inlay(story + " --backend cpu+npu --place all=npu");
+  EXPECT_EQ(whole.out, alone.out) << whole.err;
+  EXPECT_NE(whole.err.find("rope_table ran on cpu: npu says: "), std::string::npos) << whole.err;
+}
+
 TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {
   const std::string program = "npu reshape_and_cache --shape tokens=64,heads=4 --device ";
   for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {

@@ -14,7 +14,7 @@
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/schedule/run.hpp>
 #include <inlay/exec/split/device_list.hpp>
-#include <inlay/exec/split/placement.hpp>
+#include <inlay/exec/split/place_line.hpp>
 #include <inlay/exec/time/trace.hpp>
 
 #include "tools/plan/plan.hpp"
@@ -211,7 +211,7 @@ class Plan {
   const exec::DeviceList& list_;
   const RecordedPrompt& prompt_;
   exec::PlacementProblem problem_;
-  exec::Placement placement_;
+  exec::PlacedLine placement_;
 };
 
 }  // namespace

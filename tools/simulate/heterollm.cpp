@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <inlay/exec/split/placement.hpp>
+#include <inlay/exec/split/place_line.hpp>
 #include <inlay/exec/split/solver.hpp>
 
 #include "tools/simulate/phone.hpp"

@@ -100,6 +100,7 @@ template <class Space = Host> class Decoder {
                          .scale = static_cast<float>(config_.embed_scale / config_.residual_scale)});
     for (index layer = 0; layer < config_.layers; ++layer) {
       const Layer& w = weights_.layers[layer];
+      enter_layer(run, layer);
       const Rows before = read(run, stream, w.attn_norm, normed);
       attention(run, layer, cache.layer(layer), batch, before, stream.branch);
       write(run, stream, w.attn_post_norm);
@@ -107,6 +108,7 @@ template <class Space = Host> class Decoder {
       feed_forward_(run, w, config_.layer(layer), config_.parallel ? before : behind, stream.branch);
       write(run, stream, w.ffn_post_norm);
     }
+    enter_layer(run, -1);
     const Rows last = read(run, stream, weights_.output_norm, normed);
     const index rows = logits.extents[0];
     Rows wanted = last.slice(0, tokens - rows, rows);
@@ -136,6 +138,11 @@ template <class Space = Host> class Decoder {
     Rows stream, branch;
     bool open = false;
   };
+
+  // Who asks in which layer operators are; -1: in none.
+  template <class Run> static void enter_layer(Run& run, index layer) {
+    if constexpr (requires { run.enter_layer(layer); }) run.enter_layer(layer);
+  }
 
   // What the next branch reads: the stream, through its norm where there is one.
   template <class Run> Rows read(Run& run, Residual& x, const Norm& norm, const Rows& normed) const {

@@ -42,6 +42,18 @@ class Engine {
   virtual Status reserve_logits(index rows) = 0;
   // The logits that the batch wants become rows `first`... of those reserved.
   virtual Status forward(const Batch& batch, index first) = 0;
+  // Several passes, each behind those before it; whoever computes them at once says how many.
+  struct Pass {
+    const Batch* batch;
+    index first;
+  };
+  virtual index passes_at_once() const { return 1; }
+  virtual Status forward_all(std::span<const Pass> passes) {
+    Status status;
+    for (const Pass& pass : passes)
+      if (status.ok()) status = forward(*pass.batch, pass.first);
+    return status;
+  }
   // Those of them on the host: [rows, vocab] f32, valid until the next call.
   virtual Expected<ConstView<2>> logits(index first, index rows) = 0;
   // Draws a token from one row, where the logits lie. `settings` is of host memory and lacks logits, tokens and probs.

@@ -91,14 +91,15 @@ class Session {
   static EngineOptions engine_options(const ModelConfig& config, const Options& options);
 
   Status check(std::span<const Token> tokens) const;
-  // The batch; the logits that it wants become rows `first`...
-  Status pass(index first);
+  // The chunks of a prompt from token `begin` on that are computed at once; its last `rows` tokens have logits.
+  Status append_chunks(std::span<const Token> tokens, index rows, index begin);
 
   std::unique_ptr<Engine> engine_;
   Options options_;
   std::size_t linear_bytes_ = 0;
   Sequence sequence_;
-  Batch batch_;
+  Batch batch_;                // of a token
+  std::vector<Batch> chunks_;  // of a prompt
   index rows_ = 0;  // of logits
   Sampler sampler_;
 };

@@ -24,7 +24,8 @@
 
 namespace inlay::exec::test {
 
-class RecordedPasses {
+// `More`: backends that steps are recorded for besides.
+template <class... More> class RecordedPassesFor {
  public:
   static constexpr index max_tokens = 32, block_size = 4, blocks = 40;
 
@@ -38,8 +39,8 @@ class RecordedPasses {
     return {{{0, 9, true}, {1, 6, true}}, {{1, 1, false}, {0, 9, true}}, {{1, 1, false}, {0, 7, true}}};
   }
 
-  RecordedPasses(const ModelConfig& config, const std::string& type, DType kv_type,
-                 const std::vector<std::vector<Part>>& passes = chunks()) {
+  RecordedPassesFor(const ModelConfig& config, const std::string& type, DType kv_type,
+                    const std::vector<std::vector<Part>>& passes = chunks()) {
     auto decoder = Decoder<>::make(config, std::move(*random_weights(config, type, serial(), 7)), max_tokens, tensors_);
     EXPECT_TRUE(decoder.has_value()) << decoder.error().message();
     decoder_.emplace(std::move(*decoder));
@@ -96,9 +97,9 @@ class RecordedPasses {
     const View<2> rows(logits.data(), {batch.logit_rows(), config.vocab});
     keep(rows);
 #ifdef INLAY_HAS_NPU
-    GraphRecorder<Cpu, Reference, NpuEstimator> record(graph_, std::ssize(params_) - 1);
+    GraphRecorder<Cpu, Reference, NpuEstimator, More...> record(graph_, std::ssize(params_) - 1);
 #else
-    GraphRecorder<Cpu, Reference> record(graph_, std::ssize(params_) - 1);
+    GraphRecorder<Cpu, Reference, More...> record(graph_, std::ssize(params_) - 1);
 #endif
     decoder_->forward(record, *pool_, params.views(), rows);
     const Status recorded = record.take_status();
@@ -119,5 +120,6 @@ class RecordedPasses {
   std::vector<ByteRange> kept_;
   StepGraph graph_;
 };
+using RecordedPasses = RecordedPassesFor<>;
 
 }  // namespace inlay::exec::test

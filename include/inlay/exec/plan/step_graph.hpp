@@ -24,6 +24,7 @@
 
 #include <inlay/exec/plan/accesses.hpp>
 #include <inlay/exec/plan/recorder.hpp>
+#include <inlay/exec/plan/row_cut.hpp>
 
 namespace inlay::exec {
 
@@ -35,12 +36,22 @@ class GraphStep {
   index width = 0;        // how many elements a row has of what it writes
   index rows = 0;         // and how many rows
   index chunk = 0;        // which of several recorded passes it belongs to
+  index layer = -1;       // of the model; negative: of none
   Accesses accesses;
 
   // The addresses of its views, in the order of `accesses`, that many bytes further.
   void move(std::span<const std::ptrdiff_t> by) {
     move_(op_.data(), by);
     for (std::size_t i = 0; i < by.size(); ++i) accesses[i].begin += by[i];
+  }
+
+  // Is it a linear that may be computed by parts (row_cut.hpp)?
+  bool has_channels() const { return cut_ != nullptr; }
+  // The step of those channels alone; `first` is a multiple of channel_panel.
+  GraphStep channels(index first, index count) const {
+    GraphStep part = *this;
+    cut_(part, first, count);
+    return part;
   }
 
   // What `Asked` tells of operators that it was recorded for (StepRunner, for example); nothing for others.
@@ -60,6 +71,7 @@ class GraphStep {
 
   std::vector<std::max_align_t> op_;
   void (*move_)(void* op, std::span<const std::ptrdiff_t> by) = nullptr;
+  void (*cut_)(GraphStep& step, index first, index count) = nullptr;
   std::vector<Told> told_;
 };
 
@@ -84,13 +96,19 @@ class StepGraph {
 // How a backend computes an operator whose type is forgotten.
 template <class Backend> struct ComputesStep {
   Status (*run)(Backend& backend, Scratch<Backend>& scratch, const void* op);
+  Status (*supports)(Backend& backend, const void* op);
 
   template <class Op> static Status run_as(Backend& backend, Scratch<Backend>& scratch, const void* op) {
     return run_with(backend, scratch, *static_cast<const Op*>(op));
   }
+  template <class Op> static Status supports_as(Backend& backend, const void* op) {
+    return supports_parts(backend, *static_cast<const Op*>(op));
+  }
   template <class Op> static const ComputesStep of;
 };
-template <class Backend> template <class Op> const ComputesStep<Backend> ComputesStep<Backend>::of{run_as<Op>};
+template <class Backend>
+template <class Op>
+const ComputesStep<Backend> ComputesStep<Backend>::of{run_as<Op>, supports_as<Op>};
 
 // What an estimator (NpuEstimator) says of an operator whose type is forgotten: microseconds.
 template <class Estimator> struct EstimatesStep {
@@ -114,13 +132,21 @@ template <class Backend> class StepRunner {
 
   Status run(const GraphStep& step) {
     const auto* computes = step.find<ComputesStep<Type>>();
-    if (computes == nullptr)
-      return unsupported(std::string(step.name) + " was recorded without " + std::string(Type::name));
+    if (computes == nullptr) return unknown(step);
     Status status = computes->run(backend_, scratch_, step.op());
     return status.ok() ? finish(backend_) : std::move(status);
   }
+  // Does the backend declare that it can? Contents are not looked at.
+  Status supports(const GraphStep& step) {
+    const auto* computes = step.find<ComputesStep<Type>>();
+    return computes == nullptr ? unknown(step) : computes->supports(backend_, step.op());
+  }
 
  private:
+  static Status unknown(const GraphStep& step) {
+    return unsupported(std::string(step.name) + " was recorded without " + std::string(Type::name));
+  }
+
   Backend backend_;
   Scratch<Type> scratch_;
 };
@@ -141,13 +167,19 @@ template <class... Backends> class GraphRecorder {
     const auto [rows, width] = shape_of_result(op);
     step.rows = rows, step.width = width;
     step.chunk = chunk_;
+    step.layer = layer_;
     step.accesses = accesses_of(op);
     step.op_.resize((sizeof(Op) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
     std::memcpy(step.op_.data(), &op, sizeof(Op));
     step.move_ = move<Op>;
+    if constexpr (requires { channels_of(op, index{}, index{}); })
+      if (has_channels(op)) step.cut_ = cut<Op>;
     (tell<Asked<Backends>, Op>(step), ...);
     graph_.add(std::move(step));
   }
+
+  // What follows is of this layer.
+  void enter_layer(index layer) { layer_ = layer; }
 
   // The first operator that was refused.
   Status take_status() { return std::exchange(status_, Status()); }
@@ -169,8 +201,15 @@ template <class... Backends> class GraphRecorder {
     });
   }
 
+  template <class Op> static void cut(GraphStep& step, index first, index count) {
+    Op& op = *reinterpret_cast<Op*>(step.op_.data());
+    op = channels_of(op, first, count);
+    step.accesses = accesses_of(op);
+    step.width = count;
+  }
+
   StepGraph& graph_;
-  index chunk_;
+  index chunk_, layer_ = -1;
   Status status_;
 };
 

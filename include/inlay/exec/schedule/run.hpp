@@ -3,8 +3,9 @@
 //   DeviceTimeline timeline;
 //   Status status = run_steps({.graph = graph, .edges = edges, .devices = devices, .placement = placement}, timeline);
 //
-// What it does depends on the times that devices tell, and on nothing else: the same times, the same timeline. What it
-// computes depends on neither.
+// So it runs by a virtual clock, on the thread that calls: what it does depends on the times that devices tell, and on
+// nothing else. With DeviceThreads it runs by the wall clock, and devices work at the same time. What it computes
+// depends on neither.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 
 #include <inlay/core/status.hpp>
 #include <inlay/exec/device/device.hpp>
+#include <inlay/exec/device/device_threads.hpp>
 #include <inlay/exec/schedule/policies.hpp>
 #include <inlay/exec/time/timeline.hpp>
 
@@ -30,5 +32,10 @@ struct Run {
 // computed: a placement that is not one of these devices for each step, a step that its device does not compute. The
 // timeline has the steps that were done.
 Status run_steps(const Run& run, DeviceTimeline& timeline);
+
+// By the wall clock, each device on its thread; what devices say of time is not looked at. The same refusals, and a
+// device that is lost. A device whose step is not done in its watchdog's time is lost (DeviceThreads): the run ends,
+// but that step is still under way, and what it touches must stay.
+Status run_steps(const Run& run, DeviceThreads& threads, DeviceTimeline& timeline);
 
 }  // namespace inlay::exec

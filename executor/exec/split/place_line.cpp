@@ -1,4 +1,4 @@
-#include <inlay/exec/split/placement.hpp>
+#include <inlay/exec/split/place_line.hpp>
 
 #include <limits>
 #include <string>
@@ -30,11 +30,11 @@ Status checked(const PlacementProblem& p) {
 
 }  // namespace
 
-Expected<Placement> place_line(const PlacementProblem& problem) {
+Expected<PlacedLine> place_line(const PlacementProblem& problem) {
   if (Status status = checked(problem); !status.ok()) return failure(std::move(status));
   constexpr double never = std::numeric_limits<double>::infinity();
   const std::size_t steps = problem.steps(), devices = problem.devices;
-  Placement placement;
+  PlacedLine placement;
   if (steps == 0) return placement;
   std::vector<double> until(devices), before;  // what the line takes, if its last step runs there
   std::vector<std::size_t> from(steps * devices, 0);

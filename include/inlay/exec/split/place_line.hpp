@@ -30,14 +30,14 @@ struct PlacementProblem {
   }
 };
 
-struct Placement {
+struct PlacedLine {
   std::vector<std::size_t> device;  // of each step
   double us = 0;
 };
 
 // Of equals the first device is taken. Errors: lists of other lengths, a time that is negative or no number, a step
 // that no device computes.
-Expected<Placement> place_line(const PlacementProblem& problem);
+Expected<PlacedLine> place_line(const PlacementProblem& problem);
 
 // What a line takes that is placed so.
 double line_us(const PlacementProblem& problem, std::span<const std::size_t> device);

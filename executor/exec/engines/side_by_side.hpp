@@ -1,0 +1,283 @@
+// A model whose passes are steps of two devices (inlay/exec/device/side_by_side.hpp).
+#pragma once
+
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/device/host_devices.hpp>
+#include <inlay/exec/device/placement.hpp>
+#include <inlay/exec/device/side_by_side.hpp>
+#include <inlay/exec/eager.hpp>
+#include <inlay/exec/packed_weights.hpp>
+#include <inlay/exec/plan/arena.hpp>
+#include <inlay/exec/plan/params.hpp>
+#include <inlay/exec/schedule/run.hpp>
+
+namespace inlay::exec {
+
+template <class Second> class SideBySideEngine final : public Engine {
+ public:
+  static Expected<std::unique_ptr<Engine>> make(ModelConfig config, Weights weights, SideBySide<Second> run,
+                                                const EngineOptions& options) {
+    if (Status status = check_kv_type(config, options.cache.dtype); !status.ok()) return failure(std::move(status));
+    if (options.swap_tokens != 0)
+      return failure(invalid("swap_tokens is " + std::to_string(options.swap_tokens) +
+                             "; it must be 0 where the cache lies in host memory: nothing is gained by a copy there"));
+    if (run.chunks < 1 || run.chunks > most_chunks)
+      return failure(
+          invalid("chunks is " + std::to_string(run.chunks) + "; it must be in 1.." + std::to_string(most_chunks)));
+    const std::string second(Second::name);
+    auto placement = Placement::parse(run.place.empty() ? "linears=" + second : run.place, second, config.layers);
+    if (!placement) return failure(std::move(placement.error()));
+    config.context = options.context;  // LongRoPE goes by what a text may have
+    std::unique_ptr<SideBySideEngine> engine(new SideBySideEngine(std::move(run), std::move(*placement)));
+    auto decoder = Decoder<>::make(config, std::move(weights), options.max_tokens, engine->tensors_,
+                                   options.activations, options.attention);
+    if (!decoder) return failure(std::move(decoder.error()));
+    engine->decoder_.emplace(std::move(*decoder));
+    auto pool = KvPool<>::make(options.cache, engine->tensors_);
+    if (!pool) return failure(std::move(pool.error()));
+    engine->pool_.emplace(std::move(*pool));
+    for (index i = 0; i < engine->chunks_; ++i) {
+      auto params = Params::make(config, options.cache, options.max_tokens);
+      if (!params) return failure(std::move(params.error()));
+      engine->params_.push_back(std::move(*params));
+    }
+    if constexpr (PacksWeights<Second>)
+      if (Status status = engine->pack_weights(); !status.ok()) return failure(std::move(status));
+    return engine;
+  }
+
+  const ModelConfig& config() const override { return decoder_->config(); }
+  BlockPool& blocks() override { return *pool_; }
+  std::size_t cache_bytes() const override { return pool_->bytes(); }
+  SwapSpace* swap_space() override { return nullptr; }
+  std::span<const Fallback> fallbacks() const override { return fallbacks_; }
+  void use_plans(Plans) override {}  // a pass that is not recorded has no steps
+  const PlanCache::Counts& plan_counts() const override { return counts_; }
+  void observe(StepObserver*) override {}  // whose steps follow one another
+  index passes_at_once() const override { return chunks_; }
+
+  Status reserve_logits(index rows) override {
+    if (logits_.extents[0] >= rows) return {};
+    forget_recorded();
+    forget_memory(logits_);
+    logits_memory_ = HostTensors();
+    return take(logits_memory_, DType::f32, {rows, config().vocab}, logits_);
+  }
+
+  Status forward(const Batch& batch, index first) override {
+    const Pass pass{&batch, first};
+    return forward_all({&pass, 1});
+  }
+
+  Status forward_all(std::span<const Pass> passes) override {
+    std::vector<PlanKey> keys;
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const BatchViews<Host> views = passes[i].batch->views();
+      if (Status status = params_[i].commit(views); !status.ok()) return status;
+      decoder_->copy_blocks(eager_, *pool_, views.copies);
+      if (Status status = eager_.take_status(); !status.ok()) return status;
+      keys.push_back(PlanKey::of(params_[i].views(), passes[i].batch->logit_rows(), passes[i].first));
+    }
+    renew();
+    auto recorded =
+        std::find_if(recorded_.begin(), recorded_.end(), [&](const Recorded& each) { return each.keys == keys; });
+    if (recorded == recorded_.end()) {
+      if (recorded_.size() == most_recorded) forget(recorded_.back()), recorded_.pop_back();
+      recorded_.emplace_front();
+      recorded = recorded_.begin();
+      recorded->keys = keys;
+      Status status = record(*recorded, passes);
+      if (!status.ok()) {
+        forget(*recorded), recorded_.pop_front();
+        return status;
+      }
+      ++counts_.captured;
+    } else {
+      recorded_.splice(recorded_.begin(), recorded_, recorded);
+      ++counts_.replayed;
+    }
+    return run_steps({.graph = recorded->graph,
+                      .edges = *recorded->edges,
+                      .devices = devices_,
+                      .placement = recorded->placement,
+                      .policy = policy_},
+                     threads_, timeline_);
+  }
+
+  Expected<ConstView<2>> logits(index first, index rows) override {
+    return ConstView<2>(logits_.slice(0, first, rows));
+  }
+
+  Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) override {
+    std::int32_t token = 0;
+    Sampling<Host> op = settings;
+    op.logits = logits_.slice(0, row, 1);
+    op.tokens = View<1>(&token, DType::i32, {1});
+    eager_(op);
+    if (Status drawn = eager_.take_status(); !drawn.ok()) return failure(std::move(drawn));
+    return token;
+  }
+
+ private:
+  static constexpr index most_chunks = 64;
+  static constexpr std::size_t most_recorded = 64;
+  enum : std::size_t { first_device, second_device };
+
+  struct Recorded {
+    std::vector<PlanKey> keys;
+    StepGraph graph;
+    std::optional<Edges> edges;
+    std::vector<std::size_t> placement;
+    HostTensors arena_memory;
+    View<1> arena;
+  };
+
+  SideBySideEngine(SideBySide<Second> run, Placement placement)
+      : placement_(std::move(placement)),
+        chunks_(run.chunks),
+        policy_(run.policy),
+        eager_(run.cpu),
+        second_(std::move(run.second)),
+        second_runner_(second_),
+        first_({.name = "cpu"}, computed_by(run.cpu)),
+        second_device_({.name = std::string(Second::name), .kind = kind},
+                       [this](const GraphStep& step) { return second_runner_.run(step); }) {}
+
+  // Must it be told of memory (ClOverHost)?
+  static constexpr bool looks_at_regions = requires { typename Second::Contents; };
+  static constexpr DeviceKind kind = looks_at_regions ? DeviceKind::gpu : DeviceKind::npu;
+
+  // Chunks of one text: each reads keys of those before it, and nothing else of them.
+  Status record(Recorded& to, std::span<const Pass> passes) {
+    std::vector<ByteRange> kept = {byte_range(logits_)};
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      GraphRecorder<Cpu, Second> record(to.graph, static_cast<index>(i));
+      decoder_->forward(record, *pool_, params_[i].views(),
+                        logits_.slice(0, passes[i].first, passes[i].batch->logit_rows()));
+      if (Status status = record.take_status(); !status.ok()) return status;
+    }
+    for (index layer = 0; layer < config().layers; ++layer) {
+      const KvLayer<Host> of = pool_->layer(layer);
+      for (const ConstView<4>& each : {ConstView<4>(of.k), ConstView<4>(of.v)}) kept.push_back(byte_range(each));
+      for (const auto& each : {of.k_scale, of.v_scale})
+        if (each.present()) kept.push_back(byte_range(each));
+    }
+    Arena arena(to.graph.accesses(), kept);
+    to.edges = Edges::of(arena.apart());
+    arena.place(*to.edges);
+    if (Status status =
+            take(to.arena_memory, DType::i8, {static_cast<index>(arena.bytes() + workspace_alignment)}, to.arena);
+        !status.ok())
+      return status;
+    arena.move(to.graph, static_cast<std::byte*>(to.arena.data));  // pages are aligned
+    for (const GraphStep& step : to.graph.steps()) to.placement.push_back(device_of(step));
+    return share(to, kept);
+  }
+
+  std::size_t device_of(const GraphStep& step) {
+    if (!placement_.is_second(step)) return first_device;
+    const Status declined = second_runner_.supports(step);
+    if (declined.ok()) return second_device;
+    const auto known =
+        std::find_if(fallbacks_.begin(), fallbacks_.end(), [&](const Fallback& each) { return each.op == step.name; });
+    if (known == fallbacks_.end())
+      fallbacks_.push_back({step.name, Second::name, Cpu::name, std::string(declined.message())});
+    return first_device;
+  }
+
+  // The memory of its steps, for a second device that must be told.
+  Status share([[maybe_unused]] const Recorded& recorded, [[maybe_unused]] const std::vector<ByteRange>& kept) {
+    if constexpr (looks_at_regions) {
+      using Contents = typename Second::Contents;
+      const auto change = [&](ByteRange memory) { return second_.share(memory, Contents::change); };
+      if (Status status = change(byte_range(recorded.arena)); !status.ok()) return status;
+      for (const ByteRange& memory : kept)
+        if (Status status = change(memory); !status.ok()) return status;
+      for (const ByteRange& memory : params_memory_)
+        if (Status status = change(memory); !status.ok()) return status;
+      for (const GraphStep& step : recorded.graph.steps())
+        for (const Access& access : step.accesses)
+          if (Status status = access.writes ? change({access.begin, access.end()}) : Status(); !status.ok())
+            return status;
+      for (std::size_t step = 0; step < recorded.placement.size(); ++step)
+        for (const Access& access : recorded.graph.steps()[step].accesses)
+          if (recorded.placement[step] == second_device)
+            if (Status status = second_.share({access.begin, access.end()}, Contents::stay); !status.ok())
+              return status;
+    }
+    return {};
+  }
+  // Params that have moved are where no step looks.
+  void renew() {
+    std::int64_t generation = 0;
+    for (const Params& params : params_) generation += params.generation();
+    if (generation == generation_) return;
+    forget_recorded();
+    if constexpr (looks_at_regions)
+      for (const ByteRange& memory : params_memory_) second_.forget(memory);
+    params_memory_.clear();
+    for (const Params& params : params_) params_memory_.push_back(range_of(params));
+    generation_ = generation;
+  }
+  static ByteRange range_of(const Params& params) {
+    const std::span<const std::byte> memory = params.memory();
+    return byte_range(ConstView<1>(memory.data(), DType::i8, {std::ssize(memory)}));
+  }
+  template <class V> void forget_memory([[maybe_unused]] const V& memory) {
+    if constexpr (looks_at_regions)
+      if (memory.present() && !memory.empty()) second_.forget(byte_range(memory));
+  }
+  void forget(Recorded& recorded) { forget_memory(recorded.arena); }
+  void forget_recorded() {
+    for (Recorded& each : recorded_) forget(each);
+    recorded_.clear();
+  }
+
+  // By a pass over one token, which is not there: only shapes and weights are looked at.
+  Status pack_weights() {
+    if (Status status = reserve_logits(1); !status.ok()) return status;
+    BatchViews<Host> token;
+    token.tokens = {nullptr, DType::i32, {1}};
+    token.generated.kv_lens = token.tokens;
+    packed_.emplace(second_);
+    decoder_->forward(*packed_, *pool_, token, logits_);
+    return packed_->take_status();
+  }
+
+  HostTensors tensors_, logits_memory_;
+  std::optional<Decoder<>> decoder_;
+  std::optional<KvPool<>> pool_;
+  View<2> logits_;                        // [rows, vocab]
+  std::vector<Params> params_;            // one for each chunk under way
+  std::vector<ByteRange> params_memory_;  // where they lie
+  std::int64_t generation_ = -1;          // of those places
+  Placement placement_;
+  index chunks_;
+  Policy policy_;
+  Chain<Cpu> eager_;
+  Second second_;
+  std::optional<PackedWeights<Second>> packed_;
+  std::list<Recorded> recorded_;  // the one used last first
+  PlanCache::Counts counts_;
+  std::vector<Fallback> fallbacks_;
+  DeviceTimeline timeline_;
+  StepRunner<Second&> second_runner_;
+  CpuDevice first_, second_device_;
+  Device* const devices_[2] = {&first_, &second_device_};
+  DeviceThreads threads_{devices_};  // the last: they end before what they look at
+};
+
+template <class Second>
+Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig& config, Weights weights, SideBySide<Second> run,
+                                              const EngineOptions& options) {
+  return SideBySideEngine<Second>::make(config, std::move(weights), std::move(run), options);
+}
+
+}  // namespace inlay::exec
