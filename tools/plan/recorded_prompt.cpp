@@ -71,9 +71,12 @@ Expected<std::unique_ptr<RecordedPrompt>> RecordedPrompt::record(PlannedModel mo
     if (!params) return failure(std::move(params.error()));
     if (Status status = params->commit(batch.views()); !status.ok()) return failure(std::move(status));
     prompt->params_.push_back(std::move(*params));
+    const index first = prompt->graph_.size();
     exec::GraphRecorder<Cpu> record(prompt->graph_, i);
     prompt->decoder_->forward(record, *prompt->pool_, prompt->params_.back().views(), logits);
     if (Status status = record.take_status(); !status.ok()) return failure(std::move(status));
+    for (exec::GraphStep& step : prompt->graph_.steps().subspan(static_cast<std::size_t>(first)))
+      prompt->count_tokens(step, count);
     prompt->seen_.push_back(begin + count);
   }
   std::vector<ByteRange> kept{byte_range(logits)};
@@ -84,6 +87,15 @@ Expected<std::unique_ptr<RecordedPrompt>> RecordedPrompt::record(PlannedModel mo
   }
   prompt->edges_.emplace(exec::Edges::of(exec::Arena(prompt->graph_.accesses(), kept).apart()));
   return prompt;
+}
+
+// What attention writes is one row to it, and what goes into the cache as many as that has blocks: here both have a row
+// for each token, so that a profile of other lengths knows them.
+void RecordedPrompt::count_tokens(exec::GraphStep& step, index tokens) const {
+  const bool attends = step.name == "flash_attention";
+  if (!attends && step.name != "reshape_and_cache") return;
+  step.rows = tokens;
+  step.width = attends ? config_.heads * config_.value_dim() : config_.kv_heads * config_.head_dim;
 }
 
 std::optional<exec::LinearShape> RecordedPrompt::linear(const exec::GraphStep& step) const {

@@ -51,6 +51,8 @@ class RecordedPrompt {
  private:
   RecordedPrompt() = default;
 
+  void count_tokens(exec::GraphStep& step, index tokens) const;
+
   exec::ModelConfig config_;
   exec::StepGraph graph_;
   std::optional<exec::Edges> edges_;
