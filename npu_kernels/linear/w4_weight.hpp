@@ -11,6 +11,7 @@
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include <array>
+#include <optional>
 
 #include "npu_kernels/linear/layout.hpp"
 
@@ -57,7 +58,7 @@ class DequantizedTiles {
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:
-  struct Piece {  // of a tile, and of it the columns that begin with a group, or within the one that the tile begins in
+  struct Piece {  // channels and slots of a tile that are made at once
     index row, rows, k, depth;
   };
   static bool wide(const Device& device, const W4Weight& weight);
