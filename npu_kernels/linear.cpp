@@ -19,13 +19,6 @@ namespace inlay::npu {
 
 namespace {
 
-// One side of the product, and whether the vector unit prepares it.
-struct Side {
-  RowSource source = {};
-  SplitF16 laid_out = {};
-  bool prepared = false;
-};
-
 DType weight_type(const Linear<Host>& op) { return op.weight.present() ? op.weight.dtype : op.weight_rows.dtype; }
 
 // The packed weight as words of 16 channels: pairs of bf16 are words of 32 bits.
@@ -43,13 +36,13 @@ RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
 struct Sides {
   DType unit = DType::f16;
   RowSource x, w;
-  Side left, right;
+  SplitF16 left, right;
   Products products;
   LaidOut anew;    // w of the unit's own type, where it is laid out anew; else it is `right`
   BlockForm form;  // of w, once it has been packed
 
   // w passes the vector units at each call.
-  bool passes() const { return anew.blocks.blocked() || right.prepared; }
+  bool passes() const { return anew.blocks.blocked() || right.made(); }
 };
 
 DType unit_of(const Device& device, DType x, DType w) {
@@ -64,44 +57,26 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
   s.x = {.rows = memory.bind("x", op.x), .dtype = op.x.dtype, .count = m, .depth = k};
   s.w = weight_of(memory, op);
   s.unit = unit_of(device, s.x.dtype, s.w.dtype);
-  // Fractal blocks as they lie, or rows that may be loaded as blocks.
-  const auto lies_well = [&](const RowSource& source, index tiles) {
-    if (source.dtype != s.unit) return false;
-    if (source.packed()) return device.fractal_block(s.unit) == panel_rows && source.per_word() == 1;
-    return !blocks_pay(device, tiles) && loads_as_rows(source.rows);
-  };
   const auto parts_of = [&](const RowSource& source) -> std::size_t {
     return source.dtype == DType::f32 && choices.activations == NpuActivations::exact ? 2 : 1;
   };
-  const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
-    if (lies_well(source, tiles)) {
-      const bool packed = source.packed();
-      return Side{source,
-                  {.parts = {packed ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}}};
-    }
-    const bool keeps_bits = source.dtype == s.unit;
-    return Side{source,
-                keeps_bits ? blocks_of(memory, name, source.count, k, s.unit)
-                           : halves(memory, name, source.count, k, parts_of(source)),
-                true};
-  };
-  s.left = side_of("x", s.x, n / 256);
-  s.products = {.left = s.left.laid_out.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
+  s.left = operand_of(memory, "x", s.x, s.unit, parts_of(s.x), n / 256);
+  s.products = {.left = s.left.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
   if (parts_of(s.x) == 1 && parts_of(s.w) == 1) cut(s.products, device, s.unit);
   s.form = {.unit = s.unit, .parts = parts_of(s.w), .scaled = s.w.dtype != s.unit};
   if (choices.packed != nullptr) {
-    s.right.laid_out = packed_blocks(memory, s.w, s.form, choices.packed);
-    s.anew = as_given(s.right.laid_out.parts, s.products);
+    s.right = packed_blocks(memory, s.w, s.form, choices.packed);
+    s.anew = as_given(s.right.parts, s.products);
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
-  const bool anew = !lies_well(s.w, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
-  if (s.w.dtype == s.unit && anew && s.left.laid_out.parts.size() == 1) {
+  const bool anew = !lies_well(device, s.w, s.unit, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
+  if (s.w.dtype == s.unit && anew && s.left.parts.size() == 1) {
     s.anew = laid_out(memory, "w", s.w, s.products);
   } else {
-    s.right = side_of("w", s.w, m / 128);
-    s.anew = as_given(s.right.laid_out.parts, s.products);
-    s.products.given = !s.right.prepared;
+    s.right = operand_of(memory, "w", s.w, s.unit, parts_of(s.w), m / 128);
+    s.anew = as_given(s.right.parts, s.products);
+    s.products.given = !s.right.made();
   }
   return s;
 }
@@ -131,14 +106,14 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   const Sides s = sides_of(memory, op, choices);
   LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
   result.bias = memory.bind_optional("bias", op.bias);
-  if (k > 0) result.row_scale = s.left.laid_out.powers(), result.column_scale = s.right.laid_out.powers();
+  if (k > 0) result.row_scale = s.left.powers(), result.column_scale = s.right.powers();
 
   const ProductPlan plan = plan_products(memory, s.products, s.anew.made);
   const auto body = [=](Core& core) {
-    if (s.left.prepared) make_halves(core, s.left.source, s.left.laid_out);
-    if (s.right.prepared) make_halves(core, s.right.source, s.right.laid_out);
+    make_halves(core, s.left);
+    make_halves(core, s.right);
     lay_out_before(core, s.anew);
-    multiply_layer(core, s.anew, plan, result, s.left.prepared || s.right.prepared || s.anew.before());
+    multiply_layer(core, s.anew, plan, result, s.left.made() || s.right.made() || s.anew.before());
   };
   const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);

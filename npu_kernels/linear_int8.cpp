@@ -36,37 +36,13 @@ Products products_of(const Device& device, const Int8Rows& x) {
   return products;
 }
 
-// Outliers: S[t,o] = sum_i clipped[t,i] (w[o,i] - weight_zero[o]). The clipped parts go in two halves, as f32 operands
-// do.
-struct Outliers {
-  RowSource clipped = {}, weight = {};
-  NdTensor weight_zero = {};  // rank 0: not given
-  SplitF16 left = {}, right = {};
-  ProductPlan plan = {};
-  Tensor sums = {};  // [rows, channels] f32
-};
-
-Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight,
-                     const NdTensor& weight_zero) {
-  const index rows = clipped.rows(), depth = clipped.columns();
-  Outliers s{.clipped = {.rows = by_axes(clipped), .dtype = DType::f32, .count = rows, .depth = depth},
-             .weight = weight,
-             .weight_zero = weight_zero,
-             .left = halves(memory, "clipped", rows, depth, 2),
-             .right = blocks_of(memory, "differences", weight.count, depth, DType::f16)};
-  s.plan = plan_products(memory,
-                         {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segments = {{0, depth}}});
-  s.sums = memory.workspace("shadow", {rows, weight.count}, DType::f32);
-  return s;
-}
-
 // Tiles of w - weight_zero: differences of int8 are exact in f16.
 class Differences {
  public:
-  Differences(Core& core, Scratch& scratch, const Outliers& s, RowTile tile)
+  Differences(Core& core, Scratch& scratch, const RowSource& weight, const NdTensor& zero, RowTile tile)
       : core_(core),
-        zero_(s.weight_zero),
-        reader_(core, scratch, s.weight, tile.rows, tile.depth),
+        zero_(zero),
+        reader_(core, scratch, weight, tile.rows, tile.depth),
         w_(scratch.alloc("w", {tile.rows, tile.depth}, DType::f16)),
         zeros_(core.ring("zeros", Space::vector, {tile.rows, 2}, DType::i8, {1, Pipe::load_vector, Pipe::vector})) {}
   void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
@@ -91,25 +67,36 @@ class Differences {
   Ring zeros_;
 };
 
-void make_differences(Core& core, const Outliers& s) {
-  const RowTile tile = row_tile(core.device(), DType::f16, s.weight.depth, 16);
-  Scratch scratch(core);
-  Differences make(core, scratch, s, tile);
-  StoredTiles store(core, std::ref(make), s.right.parts.front(), tile);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  store.all();
+// Outliers: S[t,o] = sum_i clipped[t,i] (w[o,i] - weight_zero[o]). The clipped parts go in two halves, as f32 operands
+// do.
+struct Outliers {
+  SplitF16 left = {};
+  LaidOut right = {};
+  ProductPlan plan = {};
+  LinearResult sums = {};
+};
+
+Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight, const NdTensor& zero,
+                     const Tensor& sums) {
+  const index rows = clipped.rows(), depth = clipped.columns();
+  const RowSource source{.rows = by_axes(clipped), .dtype = DType::f32, .count = rows, .depth = depth};
+  Outliers s{.left = halves(memory, "clipped", source, 2)};
+  s.right.blocks = blocked_operand(memory, "differences", weight.count, depth, DType::f16);
+  s.right.given = false;
+  s.right.tiles = [weight, zero](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t) {
+    return tiles_of(std::make_shared<Differences>(core, scratch, weight, zero, at_once));
+  };
+  s.plan = plan_products(
+      memory, {.left = s.left.parts, .right = {s.right.blocks}, .sum = DType::f32, .segments = {{0, depth}}});
+  s.sums = {.y = by_axes(sums), .row_scale = s.left.powers(), .powers = true};
+  return s;
 }
 
 // What is clipped is there already, and seen by all cores.
 void make_outliers(Core& core, const Outliers& s) {
-  make_halves(core, s.clipped, s.left);
-  make_differences(core, s);
-  core.sync_all();
-  Scratch scratch(core);
-  const LinearResult result{.y = by_axes(s.sums), .row_scale = s.left.powers(), .powers = true};
-  Epilogue epilogue(core, scratch, result, s.plan);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  multiply(core, s.plan, [&](const Sums& sums) { epilogue(sums); });
+  make_halves(core, s.left);
+  lay_out_before(core, s.right);
+  multiply_layer(core, s.right, s.plan, s.sums, true);
 }
 
 }  // namespace
@@ -150,8 +137,8 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   const ProductPlan plan = plan_products(memory, products, right.made);
   std::optional<Outliers> outliers;
   if (op.shadow_outliers) {
-    outliers = outliers_of(memory, x.clipped, w, result.weight_zero);
-    result.shadow = outliers->sums;
+    result.shadow = memory.workspace("shadow", {m, n}, DType::f32);
+    outliers = outliers_of(memory, x.clipped, w, result.weight_zero, result.shadow);
   }
   const auto body = [=](Core& core) {
     if (x.prepared()) make_int8_rows(core, x);

@@ -2,7 +2,7 @@
 //
 //   exact_float       vector  x -> halves, codes as they are (w4_groups.hpp)
 //   int8_activations  vector  x -> bytes of each segment, codes as they are (w4_groups.hpp)
-//   activations f16   vector  codes -> w in f32 -> f16 (w4_weight.hpp, layout.hpp), x -> f16
+//   activations f16   vector  codes -> w in f16 (w4_weight.hpp), x -> f16
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain        f16 -> f32, each group or all of the depth
 //   vector   scales, powers; bias, rounding -> y
@@ -30,36 +30,29 @@ std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, c
   return [op = w4_groups(memory, x, weight, result, bytes)](Core& core) { multiply_w4_groups(core, op); };
 }
 
-// x and w rounded to f16 once. Where that may be done to a weight alone it is made as it is used, else in halves of
-// each channel's size before the first product.
-std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     LinearResult result) {
-  const index n = weight.codes.count;
-  const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows),
-             once = DequantizedTiles::takes(memory.device(), weight);
-  const SplitF16 left = whole ? SplitF16{} : halves(memory, "x", x.count, x.depth, 1);
-  const SplitF16 right = once ? SplitF16{} : halves(memory, "w", n, x.depth, 1);
-  Products products{.left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
-                    .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16}},
+// x and w rounded to f16 once.
+std::function<void(Core&)> in_f16(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
+                                  LinearResult result) {
+  const Device& device = memory.device();
+  constexpr index no_tiles =
+      0;  // w is made for few tiles: blocks of x cost a meeting of the cores that they do not spare
+  const SplitF16 left = operand_of(memory, "x", x, DType::f16, 1, no_tiles);
+  Products products{.left = left.parts,
+                    .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16}},
                     .sum = DType::f32,
                     .segments = {{0, x.depth}},
                     .source_bits = bits(weight.codes.dtype),
-                    .making_bytes = DequantizedTiles::making_bytes,
+                    .making_bytes = DequantizedTiles::making_bytes(device, weight),
                     .making_depth = weight.group,
-                    .making_passes = 6};
-  cut(products, memory.device(), DType::f16);
-  const LaidOut w = once ? laid_out(memory, "w", dequantized(weight), products) : as_given(right.parts, products);
-  products.given = false;
-  if (x.depth > 0) result.row_scale = left.powers(), result.column_scale = right.powers();
+                    .making_passes = DequantizedTiles::making_passes(device, weight)};
+  cut(products, device, DType::f16);
+  const LaidOut w = laid_out(memory, "w", dequantized(weight), products);
+  if (x.depth > 0) result.row_scale = left.powers();
   const ProductPlan plan = plan_products(memory, products, w.made);
   return [=](Core& core) {
-    if (!whole) make_halves(core, x, left);
-    const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
-      return std::make_unique<W4Reader>(core, scratch, weight, tile.depth);
-    };
-    if (!once) make_halves(core, n, x.depth, reader, right);
+    make_halves(core, left);
     lay_out_before(core, w);
-    multiply_layer(core, w, plan, result, !whole || !w.made);
+    multiply_layer(core, w, plan, result, left.made() || w.before());
   };
 }
 
@@ -96,8 +89,8 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
   result.bias = memory.bind_optional("bias", op.bias);
 
   const bool bytes = op.compute == W4Compute::int8_activations;
-  const bool halves = choices.activations == NpuActivations::f16 && !bytes;
-  const auto rest = halves ? in_halves(memory, x, weight, result) : in_groups(memory, x, weight, result, bytes);
+  const bool f16 = choices.activations == NpuActivations::f16 && !bytes;
+  const auto rest = f16 ? in_f16(memory, x, weight, result) : in_groups(memory, x, weight, result, bytes);
   const auto body = [=](Core& core) {
     if (permuted) {
       make_slots(core, order);

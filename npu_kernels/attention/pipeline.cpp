@@ -90,7 +90,6 @@ class Pipeline {
   Queries queries_;
   UnitProducts sums_;  // of both products
   ToVector scores_, products_;
-  std::optional<ToVector> low_products_;  // where they are stacked
   ToLeft weights_;
   const bool in_place_;         // weights are made where their scores are
   std::optional<Ring> slopes_;  // of a unit's rows
@@ -117,15 +116,13 @@ Pipeline::Pipeline(Core& core, const AttentionCall& problem, const PartsWorkspac
       sums_(core, t_),
       scores_(core, "scores", t_, t_.tokens, true, numbers_.f16_scores ? DType::f16 : DType::f32, 2,
               plan.workspace.scores),
-      products_(core, "products", t_, v_dim_, false, numbers_.products, t_.product_blocks, plan.workspace.products),
+      products_(core, "products", t_, v_dim_, false, numbers_.products, t_.product_blocks, plan.workspace.products,
+                t_.hi_lo_stacked),
       weights_(core, "weights", weights_form(core.device(), plan), plan.workspace.weights),
       in_place_(plan.nz_weights && numbers_.f16_scores),
       softmax_(core, t_.most, numbers_.f16_scores ? DType::f16 : DType::f32, numbers_.weight_scale),
       rules_(core, problem, t_.block, t_.tokens, hidden_columns(core.device(), problem, t_)),
       finish_(core, problem, space, t_.most, t_.block, static_cast<std::uint32_t>(t_.result_blocks)) {
-  if (t_.hi_lo_stacked)
-    low_products_.emplace(core, "low products", t_, v_dim_, false, numbers_.products, t_.product_blocks,
-                          plan.workspace.products);
   sum_ = core.alloc("sum", Space::vector, {std::max<index>(t_.most, 2), std::max<index>(v_dim_, 2)}, DType::f32);
   for (index i = 0; i < weights_ahead; ++i) {
     rescale_.push_back(column("rescale"));
@@ -288,50 +285,38 @@ void Pipeline::stage_weights(const TileWork& work) {
 }
 
 void Pipeline::products(const TileWork& work) {
-  const index all = work.unit->rows(), apart = weights_.apart();
-  const Tensor to = products_.acquire(), low = t_.hi_lo_stacked ? low_products_->acquire() : to;
+  const index all = work.unit->rows(), apart = weights_.apart(), stacked = t_.hi_lo_stacked ? apart : 0;
+  const Tensor to = products_.acquire();
   std::vector<Tensor> v;  // parts, which stay for all products
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& s = steps_[i];
     const auto part = static_cast<std::size_t>(s.first / t_.part());
     if (part == v.size()) v.push_back(pass_->v.wait());
-    if (s.first == 0)
-      sums_.begin(t_.sum_rows(), t_.value_columns, t_.hi_lo_stacked ? apart + s.rows : s.rows, s.columns);
+    if (s.first == 0) sums_.begin(t_.sum_rows(), t_.value_columns, s.rows, s.columns, stacked);
     const Tensor left = weights_.wait(s.row, s.rows, s.first, s.count);
-    const Tensor right = v[part].slice(0, s.count, s.column, s.columns);
-    if (t_.hi_lo_stacked)
-      sums_.add_stacked(left, apart, right);
-    else
-      sums_.add(left, numbers_.weight_pieces, apart, right, false);
+    sums_.add(left, numbers_.weight_pieces, apart, v[part].slice(0, s.count, s.column, s.columns), false);
     weights_.release();
     if (i + 2 < steps_.size()) stage(steps_[i + 2]);
     if (s.row + s.rows == all && s.column + s.columns == v_dim_) pass_->v.release();
-    if (s.first + s.count < s.keys) continue;
-    const auto window = [&](const Tensor& tile) { return tile.slice(s.row, s.rows, s.column, s.columns); };
-    if (t_.hi_lo_stacked)
-      sums_.drain_stacked(window(to), window(low), apart);
-    else
-      sums_.drain(window(to));
+    if (s.first + s.count == s.keys) sums_.drain(to.slice(s.row, stacked + s.rows, s.column, s.columns));
   }
   weights_.release_tile();
   products_.commit();
-  if (t_.hi_lo_stacked) low_products_->commit();
 }
 
 void Pipeline::finish(const TileWork& work, index i) {
   if (work.first) finish_.finish();  // of the unit before
   const std::vector<RowBlock> blocks = row_blocks(problem_, t_, work);
-  const auto sum_of = [&](const RowBlock& block) { return sum_.slice(block.first, block.rows, 0, v_dim_); };
   products_.visit(work, blocks, [&](const RowBlock& block, const Tensor& product) {
-    const Tensor sum = sum_of(block);
-    if (work.first) return core_.vcast(sum, product);
-    core_.vbinary(VectorOp::mul, sum, sum, rescale_[slot_of(i)].row_slice(block.first, block.rows));
-    core_.vbinary(VectorOp::add, sum, sum, product);
+    const Tensor sum = sum_.slice(block.first, block.rows, 0, v_dim_);
+    if (work.first) {
+      core_.vcast(sum, product);
+    } else {
+      core_.vbinary(VectorOp::mul, sum, sum, rescale_[slot_of(i)].row_slice(block.first, block.rows));
+      core_.vbinary(VectorOp::add, sum, sum, product);
+    }
+    if (t_.hi_lo_stacked) core_.vbinary(VectorOp::add, sum, sum, products_.low(block));
   });
-  if (t_.hi_lo_stacked)
-    low_products_->visit(work, blocks, [&](const RowBlock& block, const Tensor& product) {
-      core_.vbinary(VectorOp::add, sum_of(block), sum_of(block), product);
-    });
   if (!work.last) return;
   const index rows = work.mine.count;
   const Tensor sum = sum_.slice(0, rows, 0, v_dim_);

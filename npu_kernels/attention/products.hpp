@@ -15,27 +15,22 @@ namespace inlay::npu {
 class UnitProducts {
  public:
   UnitProducts(Core& core, const Tiles& tiles);
-  // A sum of so many rows and columns, of `max_rows` and `max_columns`.
-  void begin(index max_rows, index max_columns, index rows, index columns);
+  // A sum of so many rows and columns, of `max_rows` and `max_columns`; stacked: of each of two pieces of left its own,
+  // that of the second `stacked` rows behind the other.
+  void begin(index max_rows, index max_columns, index rows, index columns, index stacked = 0);
   // sum (+)= left * right, or right's transpose, over pieces of left `apart` rows apart.
   void add(const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose);
-  // Of two pieces each its own sum: of a sum of apart + rows rows the first `rows`, and those from `apart` on.
-  void add_stacked(const Tensor& left, index apart, const Tensor& right);
   void drain(const Tensor& to, float scale = 1);
-  void drain_stacked(const Tensor& to, const Tensor& low, index apart);
 
  private:
   Tensor window(const Tensor& slot) const;
-  template <class Visit> void each_depth(const Tensor& right, bool transpose, Visit&& visit);
-  void multiply(const Tensor& sum, const Tensor& left, const Tensor& right);
-  Tensor finished();
-  void release();
+  void multiply(const Tensor& sum, const Tensor& left, const Tensor& right, bool init);
 
   Core& core_;
   const index depth_;
   Ring left_, right_;
   std::optional<Ring> sums_;  // none where one unit multiplies and drains, in order: one accumulator
-  index max_rows_ = 0, max_columns_ = 0, rows_ = 0, columns_ = 0;
+  index max_rows_ = 0, max_columns_ = 0, rows_ = 0, columns_ = 0, stacked_ = 0;
   bool first_ = true;
   Tensor accumulator_, sum_;
 };

@@ -17,9 +17,10 @@ namespace inlay::npu {
 // From the accumulator, scores or products: each vector unit gets its rows.
 class ToVector {
  public:
-  // Tiles of `columns`, or of one for each key; so many blocks are on their way.
+  // Tiles of `columns`, or of one for each key; so many blocks are on their way. Of two stacked pieces that of the low
+  // halves lies a unit's rows behind the other, in one of the tiles that come directly.
   ToVector(Core& core, const std::string& name, const Tiles& tiles, index columns, bool of_keys, DType dtype,
-           index blocks, const Tensor& workspace);
+           index blocks, const Tensor& workspace, bool stacked = false);
   Tensor acquire() { return tiles_.acquire(); }
   void commit() { tiles_.commit(); }
   // Of the next tile: visit(block, its rows and columns), one block after the other, the next ones on their way.
@@ -34,13 +35,15 @@ class ToVector {
     }
     if (!blocks_ || blocks.empty()) tiles_.release();
   }
+  // Of the block that is visited.
+  Tensor low(const RowBlock& block) const { return tile_.slice(rows_ + block.first, block.rows, 0, columns_of(block)); }
 
  private:
   void load(const TileWork& work, const std::vector<RowBlock>& blocks, std::size_t ahead);
   index columns_of(const RowBlock& block) const { return of_keys_ ? block.keys : columns_; }
 
   Core& core_;
-  const index columns_;
+  const index rows_, columns_;
   const bool of_keys_;
   Ring tiles_;
   std::optional<Ring> blocks_;  // of rows from global memory

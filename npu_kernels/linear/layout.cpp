@@ -71,16 +71,27 @@ index rows_at_once(const Core& core, index rows) {
   return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
 }
 
-SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
-  SplitF16 result;
+SplitF16 halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts) {
+  SplitF16 result{.source = source};
   for (std::size_t i = 0; i < parts; ++i)
-    result.parts.push_back(blocked_operand(memory, i == 0 ? name + ", high" : name + ", low", rows, depth, DType::f16));
-  result.power = memory.workspace(name + ", powers", {1, rows}, DType::f32);
+    result.parts.push_back(
+        blocked_operand(memory, i == 0 ? name + ", high" : name + ", low", source.count, source.depth, DType::f16));
+  result.power = memory.workspace(name + ", powers", {1, source.count}, DType::f32);
   return result;
 }
 
-SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
-  return {.parts = {blocked_operand(memory, name, rows, depth, dtype)}, .power = {}};
+bool lies_well(const Device& device, const RowSource& source, DType unit, index tiles) {
+  if (source.dtype != unit) return false;
+  if (source.packed()) return device.fractal_block(unit) == panel_rows && source.per_word() == 1;
+  return !blocks_pay(device, tiles) && loads_as_rows(source.rows);
+}
+
+SplitF16 operand_of(GlobalMemory& memory, const std::string& name, const RowSource& source, DType unit,
+                    std::size_t parts, index tiles) {
+  if (lies_well(memory.device(), source, unit, tiles))
+    return {.parts = {source.packed() ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}};
+  if (source.dtype != unit) return halves(memory, name, source, parts);
+  return {.parts = {blocked_operand(memory, name, source.count, source.depth, unit)}, .source = source};
 }
 
 RepackedTiles::RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, RowTile at_once,
@@ -136,24 +147,19 @@ void StoredTiles::all() {
   }
 }
 
-void make_halves(Core& core, const RowSource& source, const SplitF16& to) {
+void make_halves(Core& core, const SplitF16& to) {
+  const RowSource& source = to.source;
+  if (!to.made()) return;
   if (!to.power.present())
     return lay_out_before(
         core, {.tiles = repacked(source), .in_panels = source.packed(), .blocks = to.parts.front(), .given = false});
-  const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
-    return std::make_unique<RowReader>(core, scratch, source, tile.rows, tile.depth);
-  };
-  make_halves(core, source.count, source.depth, reader, to,
-              source.packed() ? panel_rows : rows_at_once(core, source.count));
-}
-
-void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const SplitF16& to, index at_once) {
+  const index count = source.count, all = source.depth;
   const DType dtype = to.parts.front().dtype;
   RowTile tile = row_tile(core.device(), dtype, all, 44);
-  tile.rows = at_once;
+  if (!source.packed()) tile.rows = rows_at_once(core, count);
   const index block = core.device().fractal_block(dtype);
   Scratch scratch(core);
-  const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);
+  RowReader reader(core, scratch, source, tile.rows, tile.depth);
   const Shape shape{tile.rows, tile.depth};
   const Tensor x = scratch.alloc("x", shape, DType::f32);
   Ring out = core.ring("halves", Space::vector, shape, dtype, {2, Pipe::vector, Pipe::store}, Layout::nz);
@@ -163,8 +169,8 @@ void make_halves(Core& core, index count, index all, const MakeReader& make_read
   const auto read = [&](index row, index rows, index k) {
     const index depth = std::min(tile.depth, all - k), padded = round_up(depth, block);
     if (padded > depth) core.vfill(x.slice(0, rows, 0, padded), 0);
-    core.vcast(x.slice(0, rows, 0, depth), reader->read(row, rows, k, depth));
-    reader->release();
+    core.vcast(x.slice(0, rows, 0, depth), reader.read(row, rows, k, depth));
+    reader.release();
     return x.slice(0, rows, 0, padded);
   };
   const auto write = [&](const Operand& part, const Tensor& rows, index row, index k) {
@@ -282,8 +288,9 @@ Packing packing_of(const RowSource& weight, const BlockForm& form, const Device&
     RowSource source = bind(memory);
     source.count = channels;
     source.depth = inputs_of(source);
-    const SplitF16 blocks = packed_blocks(memory, source, form, to, Use::out);
-    return Program{.body = [=](Core& core) { make_halves(core, source, blocks); },
+    SplitF16 blocks = packed_blocks(memory, source, form, to, Use::out);
+    blocks.source = source;
+    return Program{.body = [=](Core& core) { make_halves(core, blocks); },
                    .launch = {.cores = cores_for(ceil_div(channels, panel_rows), 1, memory.cores())}};
   };
   return {.bytes = bytes, .lay_out = lay_out};

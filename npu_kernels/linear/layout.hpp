@@ -37,20 +37,21 @@ index rows_at_once(const Core& core, index rows);
 struct SplitF16 {
   std::vector<Operand> parts = {};  // high, or high and low
   Tensor power = {};                // [1, rows] f32: 2^14 / s; none: elements of the unit's own type
+  RowSource source = {};            // that the vector units make them from; none where they are there
+  bool made() const { return source.count > 0; }
   NdTensor powers() const { return power.present() ? by_axes(power).at(0, 0) : NdTensor(); }
 };
 
 inline constexpr float half_scale = 0x1p14f;  // s times `power`
 
-SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts);
-SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
+SplitF16 halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts);
+// As it lies, if the unit loads that well for `tiles` tiles of the other operand; else in blocks, or in so many halves.
+bool lies_well(const Device& device, const RowSource& source, DType unit, index tiles);
+SplitF16 operand_of(GlobalMemory& memory, const std::string& name, const RowSource& source, DType unit,
+                    std::size_t parts, index tiles);
 
-// All of it, each vector unit its share.
-void make_halves(Core& core, const RowSource& source, const SplitF16& to);
-// Halves of rows that are read in some other way, some at once.
-using MakeReader = std::function<std::unique_ptr<RowTiles>(Core&, Scratch&, RowTile)>;
-void make_halves(Core& core, index count, index depth, const MakeReader& reader, const SplitF16& to,
-                 index at_once = panel_rows);
+// All of it, if it is to be made, each vector unit its share.
+void make_halves(Core& core, const SplitF16& to);
 
 // visit(row, rows, k, depth) of the pieces of a tile that its maker takes at once.
 template <class Visit> void for_pieces(index row, index rows, index k, index depth, RowTile at_once, Visit&& visit) {

@@ -61,26 +61,16 @@ struct RowSource {
   index per_word() const { return bits(panels.first.dtype) / bits(dtype); }
 };
 
-// Tiles of rows in the vector unit's memory, one at a time.
-class RowTiles {
- public:
-  RowTiles() = default;
-  RowTiles(const RowTiles&) = delete;
-  RowTiles& operator=(const RowTiles&) = delete;
-  virtual ~RowTiles() = default;
-  virtual Tensor read(index row, index rows, index k, index depth) = 0;
-  virtual void release() = 0;
-};
-
 inline constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
 
-class RowReader final : public RowTiles {
+// Tiles of rows in the vector unit's memory, one at a time.
+class RowReader {
  public:
   // Up to `rows` and `depth` at once; of panels 16 rows, which start a panel, and whole words.
   RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth,
             std::uint32_t on_their_way = 2);
-  Tensor read(index row, index rows, index k, index depth) override;
-  void release() override { tiles_.release(); }
+  Tensor read(index row, index rows, index k, index depth);
+  void release() { tiles_.release(); }
 
  private:
   Core& core_;

@@ -81,6 +81,7 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
     op.x.dtype = DType::f16;
     op.x.rows = by_axes(memory.workspace("bytes of x", {m, x.depth}, DType::f16));
   }
+  op.halves.source = op.x;
   op.parts = op.x.dtype == DType::f32 ? 2 : 1;
   if (op.groups() > 1) op.sharing = block / std::gcd(op.group, block);
   op.spread = cheapest_spread(device, op);
@@ -132,7 +133,7 @@ void make_w4_operands(Core& core, const W4Groups& op) {
     make_bytes(core, op);
     core.sync_all();
   }
-  make_halves(core, op.x, op.halves);
+  make_halves(core, op.halves);
   lay_out_before(core, op.codes);
   const bool sums = op.shifts() && !op.bytes;
   if (spread || sums) core.sync_all();

@@ -16,25 +16,6 @@ DType turn_upper_bits(Core& core, const Tensor& words, DType codes) {
   return four ? DType::i4 : DType::i8;
 }
 
-// Columns [k, k + depth) in two pieces at most, visit(first, count): what is left of k's group, and whole groups.
-template <class Visit> void for_groups(index k, index depth, index group, Visit&& visit) {
-  const index head = k % group == 0 ? 0 : std::min(depth, group - k % group);
-  if (head > 0) visit(index{0}, head);
-  if (head < depth) visit(head, depth - head);
-}
-
-// to = from (op) what each group has; k is the first column of such a piece.
-void combine(Core& core, VectorOp op, const Tensor& to, const Tensor& from, RowReader& reader, index row, index k,
-             index group) {
-  const index groups = ceil_div(k % group + to.columns(), group);
-  const Tensor of_groups = reader.read(row, to.rows(), k / group, groups);
-  if (groups == 1)
-    core.vbinary(op, to, from, of_groups);
-  else
-    core.vgrouped(op, to, from, of_groups, group);
-  reader.release();
-}
-
 // Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
 RowTile tile_of_groups(const Device& device, RowTile room, index group) {
   const index whole = round_down(room.depth, std::min(group, room.depth));
@@ -92,37 +73,25 @@ W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   return weight;
 }
 
-W4Reader::W4Reader(Core& core, Scratch& scratch, const W4Weight& weight, index depth)
+CodeValues::CodeValues(Core& core, Scratch& scratch, const NdTensor& codebook, Shape most)
     : core_(core),
-      weight_(weight),
-      codes_(core, scratch, weight.codes, panel_rows, depth),
-      scales_(core, scratch, weight.scales, panel_rows, depth / weight.group + 2),
-      w_(scratch.alloc("w", {panel_rows, std::max<index>(2, depth)}, DType::f32)) {
-  if (weight.shifts()) others_.emplace(core, scratch, weight.zeros_or_offsets(), panel_rows, depth / weight.group + 2);
-  if (!weight.codebook.present()) return;
-  values_ = scratch.alloc("values", w_.shape, DType::i8);
-  look_up_.emplace(core, scratch, weight.codebook, w_.shape);
+      codebook_(scratch.alloc("codebook", {1, w4_codebook}, DType::i8)),
+      places_(scratch.alloc("places of codes", most, DType::i32)) {
+  Ring loaded = core.ring("codebook as it comes", Space::vector, codebook_.shape, DType::i8,
+                          {1, Pipe::load_vector, Pipe::vector});  // whose flags are free again behind it
+  core.copy(by_axes(loaded.acquire()).at(0, 0), codebook);
+  loaded.commit();
+  core.vcast(codebook_, loaded.wait());
+  loaded.release();
 }
 
-Tensor W4Reader::read(index row, index rows, index k, index depth) {
-  const Tensor all = w_.slice(0, rows, 0, depth);
-  Tensor codes = codes_.read(row, rows, k, depth);
-  if (look_up_) {
-    const Tensor values = values_.slice(0, rows, 0, depth);
-    (*look_up_)(values, codes);
-    codes = values;
-  }
-  core_.vcast(all, codes);
-  codes_.release();
-  const index group = weight_.group;
-  if (!weight_.shifts() && !look_up_) core_.vscalar(VectorOp::sub, all, all, weight_.middle);
-  for_groups(k, depth, group, [&](index first, index count) {
-    const Tensor w = all.slice(0, rows, first, count);
-    if (weight_.zeros.count > 0) combine(core_, VectorOp::sub, w, w, *others_, row, k + first, group);
-    combine(core_, VectorOp::mul, w, w, scales_, row, k + first, group);
-    if (weight_.offsets.count > 0) combine(core_, VectorOp::add, w, w, *others_, row, k + first, group);
-  });
-  return all;
+void CodeValues::operator()(const Tensor& values, const Tensor& codes) {
+  const Tensor places = places_.slice(0, values.rows(), 0, values.columns());
+  core_.vcast(places, codes);
+  const auto one_run = [](const Tensor& tile) { return tile.region().runs <= 1; };
+  if (!one_run(values) || !one_run(places)) return core_.vgather(values, codebook_, places);
+  const Shape row{1, values.elements()};
+  core_.vshuffle(values.reshape(row), codebook_, places.reshape(row));
 }
 
 namespace {
@@ -141,11 +110,13 @@ index groups_of_a_granule(const Device& device) {
 
 }  // namespace
 
-bool DequantizedTiles::takes(const Device& device, const W4Weight& weight) {
+// Tiles begin with the matrix unit's blocks.
+bool DequantizedTiles::wide(const Device& device, const W4Weight& weight) {
   const index align = static_cast<index>(device.memory(Space::vector).align), group = weight.group;
-  const bool never_cut = cut_granule % group == 0 && group % device.fractal_block(DType::f16) == 0;
+  const index block = device.fractal_block(DType::f16);
+  const bool never_cut = cut_granule % group == 0 && (group % block == 0 || block % group == 0);
   const bool aligned = group >= weight.codes.depth || group % align == 0 || never_cut;
-  return aligned && weight.offsets.count == 0 && weight.scales.dtype == DType::f16;
+  return !aligned || weight.offsets.count > 0 || weight.scales.dtype != DType::f16;
 }
 
 DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, RowTile room,
@@ -153,24 +124,53 @@ DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight&
     : core_(core),
       weight_(weight),
       at_once_(tile_of_groups(core.device(), room, weight.group)),
-      from_{weight.codes, weight.scales, weight.zeros},
+      wide_(wide(core.device(), weight)),
+      from_{weight.codes, weight.scales, weight.zeros_or_offsets()},
       panels_(core.ring<sources>("of panels",
-                                 {panel_form(weight.codes, at_once_.depth), panel_form(weight.scales, groups_at_once()),
-                                  panel_form(weight.zeros, groups_at_once())},
+                                 {panel_form(from_[codes], at_once_.depth), panel_form(from_[scales], groups_at_once()),
+                                  panel_form(from_[shifts], groups_at_once())},
                                  {ahead, Pipe::load_vector, Pipe::vector})),
-      halves_(scratch.alloc("w", {panel_rows, at_once_.depth}, DType::f16)) {
+      w_(scratch.alloc("w", {panel_rows, at_once_.depth}, wide_ ? DType::f32 : DType::f16)),
+      halves_(wide_ ? scratch.alloc("w in f16", w_.shape, DType::f16) : w_) {
   for (std::size_t i = 0; i < sources; ++i) {
     if (from_[i].count == 0) continue;
     const index columns = i == codes ? at_once_.depth : groups_at_once();
     const index words = std::max<index>(2, ceil_div(columns, from_[i].per_word()));
     turned_[i] = scratch.alloc("turned words", {panel_rows, words}, from_[i].panels.first.dtype);
   }
-  if (!weight.shifts()) bytes_ = scratch.alloc("codes in bytes", {panel_rows, at_once_.depth}, DType::i8);
+  if (!weight.shifts() && (!wide_ || weight.codebook.present()))
+    bytes_ = scratch.alloc("codes in bytes", w_.shape, DType::i8);
   if (weight.codebook.present()) look_up_.emplace(core, scratch, weight.codebook, bytes_.shape);
 }
 
 index DequantizedTiles::groups_at_once() const {
   return at_once_.depth / weight_.group + 2 + groups_of_a_granule(core_.device());
+}
+
+// visit(first column, columns, the groups' place in their panel, first group, groups) of what is left of the group that
+// the piece begins in, and of whole ones.
+template <class Visit> void DequantizedTiles::for_groups(const Piece& piece, Visit&& visit) const {
+  const index group = weight_.group, begun = piece.k % group;
+  const index head = begun == 0 ? 0 : std::min(piece.depth, group - begun);
+  if (head > 0) visit(index{0}, head, index{0}, piece.k / group, index{1});
+  if (head == piece.depth) return;
+  const index columns = piece.depth - head;
+  visit(head, columns, head == 0 ? 0 : groups_of_a_granule(core_.device()), (piece.k + head) / group,
+        ceil_div(columns, group));
+}
+
+void DequantizedTiles::load(const Piece& piece) {
+  const auto to = panels_.acquire();
+  const auto load = [&](std::size_t i, index place, index first, index count) {
+    core_.copy(by_axes(to[i].slice(0, 1, place * panel_rows, count * panel_rows)).at(0, 0).split(0, panel_rows),
+               from_[i].panels.at(0, piece.row / panel_rows).slice(0, first, count));
+  };
+  load(codes, 0, piece.k / from_[codes].per_word(), words_of(from_[codes], piece.depth));
+  for_groups(piece, [&](index, index, index place, index first, index count) {
+    load(scales, place, first, count);
+    if (weight_.shifts()) load(shifts, place, first, count);
+  });
+  panels_.commit();
 }
 
 // Rows of channels, of the source's own type: some words of the panel, from the first column on.
@@ -184,62 +184,54 @@ Tensor DequantizedTiles::turned(const Tensor& panel, std::size_t which, index fi
   return rows;
 }
 
-void DequantizedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-  const index group = weight_.group;
-  for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
-    const index padded = round_up(part, tile.block), words = ceil_div(part, from_[codes].per_word());
-    const auto to = panels_.acquire();
-    const auto load = [&](std::size_t i, index place, index first, index count_of) {
-      core_.copy(by_axes(to[i].slice(0, 1, place * panel_rows, count_of * panel_rows)).at(0, 0).split(0, panel_rows),
-                 from_[i].panels.at(0, r / panel_rows).slice(0, first, count_of));
-    };
-    struct Groups {
-      index place, count;
-    };
-    const auto groups_of = [&](index start, index columns) {
-      return Groups{start == 0 ? 0 : groups_of_a_granule(core_.device()),
-                    ceil_div((at + start) % group + columns, group)};
-    };
-    load(codes, 0, at / from_[codes].per_word(), words);
-    for_groups(at, part, group, [&](index start, index columns) {
-      const Groups of = groups_of(start, columns);
-      load(scales, of.place, (at + start) / group, of.count);
-      if (weight_.shifts()) load(zeros, of.place, (at + start) / group, of.count);
-    });
-    panels_.commit();
-    const auto panels = panels_.wait();
-    const Tensor codes_of = turned(panels[codes], codes, 0, words);
+// What codes stand for before their zero is taken and they are scaled: in w where that comes first, or is in f32.
+Tensor DequantizedTiles::values(const Piece& piece, const Tensor& w, const Tensor& panel) {
+  const index words = words_of(from_[codes], piece.depth);
+  const Tensor all = turned(panel, codes, 0, words);
+  Tensor q = all.slice(0, piece.rows, 0, piece.depth);
+  const auto bytes = [&] { return bytes_.slice(0, piece.rows, 0, piece.depth); };
+  if (look_up_) {
+    (*look_up_)(bytes(), q);
+    if (!wide_) return bytes();
+    q = bytes();
+  } else if (!weight_.shifts()) {
+    Tensor raw = as(all, DType::i32);
+    raw.shape.columns = words;
+    raw.pitch /= from_[codes].per_word();
+    q.dtype = turn_upper_bits(core_, raw.slice(0, piece.rows, 0, words), from_[codes].dtype);
+  }
+  const Tensor to = weight_.shifts() || wide_ ? w : bytes();
+  core_.vcast(to, q);
+  return to;
+}
 
-    const Tensor w = halves_.slice(0, count, 0, padded), less_zero = w.slice(0, count, 0, part);
-    const Tensor bytes = weight_.shifts() ? less_zero : bytes_.slice(0, count, 0, part);
-    Tensor q = codes_of.slice(0, count, 0, part);
-    if (padded > part) core_.vfill(w, 0);
-    if (look_up_) {
-      (*look_up_)(bytes, q);
-    } else {
-      if (!weight_.shifts()) {
-        Tensor raw = as(codes_of, DType::i32);
-        raw.shape.columns = words;
-        raw.pitch /= from_[codes].per_word();
-        q.dtype = turn_upper_bits(core_, raw.slice(0, count, 0, words), from_[codes].dtype);
-      }
-      core_.vcast(bytes, q);
-    }
-    for_groups(at, part, group, [&](index start, index columns) {
-      const Tensor into = w.slice(0, count, start, columns);
-      const Groups of = groups_of(start, columns);
+void DequantizedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
+    const Piece piece{r, count, at, part};
+    const index padded = round_up(part, tile.block);
+    const Tensor filled = w_.slice(0, count, 0, padded), w = filled.slice(0, count, 0, part);
+    load(piece);
+    const auto panels = panels_.wait();
+    if (padded > part) core_.vfill(filled, 0);
+    const Tensor q = values(piece, w, panels[codes]);
+    for_groups(piece, [&](index start, index columns, index place, index, index groups) {
+      const auto part_of = [&](const Tensor& full) { return full.slice(0, count, start, columns); };
+      const Tensor into = part_of(w);
       const auto with = [&](VectorOp op, const Tensor& from, std::size_t which) {
-        const Tensor each = turned(panels[which], which, of.place, of.count).slice(0, count, 0, of.count);
-        if (of.count == 1)
+        const Tensor each = turned(panels[which], which, place, groups).slice(0, count, 0, groups);
+        if (groups == 1)
           core_.vbinary(op, into, from, each);
         else
-          core_.vgrouped(op, into, from, each, group);
+          core_.vgrouped(op, into, from, each, weight_.group);
       };
-      if (weight_.shifts()) with(VectorOp::sub, into, zeros);
-      with(VectorOp::mul, bytes.slice(0, count, start, columns), scales);
+      if (weight_.zeros.count > 0) with(VectorOp::sub, into, shifts);
+      with(VectorOp::mul, part_of(q), scales);
+      if (weight_.offsets.count > 0) with(VectorOp::add, into, shifts);
     });
     panels_.release();
-    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
+    const Tensor rounded = halves_.slice(0, count, 0, padded);
+    if (wide_) core_.vcast(rounded, filled);
+    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), rounded);
   });
 }
 

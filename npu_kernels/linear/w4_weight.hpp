@@ -4,16 +4,16 @@
 //   codes, scales, zeros, offsets     panels of words and of groups, each transposed as it is read (operand.hpp)
 //   slots   0 .. group-1 | group .. 2 group-1 | ..        a tile may start within a group: its rest comes first
 //
-// It comes to the matrix unit in one of three ways: as rows of f32, of which halves are made; as tiles of f16, where
-// there are scales alone; or as codes, with scales after the products (w4_groups.hpp).
+// It comes to the matrix unit in one of two ways: as tiles of w in f16, or as tiles of codes, with scales after the
+// products (w4_groups.hpp).
 #pragma once
 
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include <array>
+#include <optional>
 
 #include "npu_kernels/linear/layout.hpp"
-#include "npu_kernels/linear/w4_codebook.hpp"
 
 namespace inlay::npu {
 
@@ -29,45 +29,55 @@ struct W4Weight {
 
 W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op);
 
-// Rows of w in f32.
-class W4Reader final : public RowTiles {
+// Codes of four bits become the values that the codebook has for them, codes u4 -> places i32 -> values i8. The sixteen
+// values fit in the unit's lanes: where codes lie side by side, they are looked up as a row of lanes is permuted.
+class CodeValues {
  public:
-  W4Reader(Core& core, Scratch& scratch, const W4Weight& weight, index depth);
-  Tensor read(index row, index rows, index k, index depth) override;
-  void release() override {}
+  // Up to `most` codes at once.
+  CodeValues(Core& core, Scratch& scratch, const NdTensor& codebook, Shape most);
+  // Of the vector unit's memory, for each code.
+  static constexpr index bytes_of_code = 4;
+  // nd tiles of one shape, u4 to i8.
+  void operator()(const Tensor& values, const Tensor& codes);
 
  private:
   Core& core_;
-  W4Weight weight_;
-  RowReader codes_, scales_;
-  std::optional<RowReader> others_;
-  std::optional<CodeValues> look_up_;
-  Tensor w_, values_;
+  Tensor codebook_, places_;
 };
 
-// Tiles of f16 (MakeTile), of codes without offsets that have scales of f16: w = f16((q - zero) scale), or
-// f16(codebook[q] scale), rounded once.
+// Tiles of w (MakeTile), rounded to f16 once. (q - zero) scale and codebook[q] scale need no more than f16 where scales
+// have it: a code less its zero is exact. Offsets, wider scales, and groups that may start where no operand of f16 can,
+// are worked on in f32.
 class DequantizedTiles {
  public:
-  // A tile may begin within a group: the next one starts where the vector unit lets an operand start.
-  static bool takes(const Device& device, const W4Weight& weight);
-  static constexpr index making_bytes = 4;  // of the vector unit's memory for each code, on its way to f16
+  // Of the vector unit's memory for each code, on its way to f16.
+  static index making_bytes(const Device& device, const W4Weight& weight) { return wide(device, weight) ? 8 : 4; }
+  // Of the vector unit over a code.
+  static double making_passes(const Device& device, const W4Weight& weight) { return wide(device, weight) ? 12 : 6; }
   DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, RowTile at_once, std::uint32_t ahead);
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:
+  struct Piece {  // channels and slots of a tile that are made at once
+    index row, rows, k, depth;
+  };
+  static bool wide(const Device& device, const W4Weight& weight);
+  index groups_at_once() const;
+  void load(const Piece& piece);
+  Tensor values(const Piece& piece, const Tensor& w, const Tensor& panel);
+  Tensor turned(const Tensor& panel, std::size_t which, index first, index words);
+  template <class Visit> void for_groups(const Piece& piece, Visit&& visit) const;
+
+  static constexpr std::size_t codes = 0, scales = 1, shifts = 2, sources = 3;
   Core& core_;
   W4Weight weight_;
   RowTile at_once_;
-  index groups_at_once() const;
-  Tensor turned(const Tensor& panel, std::size_t which, index first, index words);
-
-  static constexpr std::size_t codes = 0, scales = 1, zeros = 2, sources = 3;
+  bool wide_;
   std::array<RowSource, sources> from_;
   TupleRing<sources> panels_;  // of what a piece is made from, with one pair of flags
   std::array<Tensor, sources> turned_;
   std::optional<CodeValues> look_up_;
-  Tensor bytes_, halves_;
+  Tensor bytes_, w_, halves_;  // halves_: of w_, where that is f32
 };
 TileMaker dequantized(const W4Weight& weight);
 

@@ -23,9 +23,9 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
                 Types types{
                     .x = float_types[rng() % 3], .y = DType::f32, .scales = rng() % 3 ? DType::f16 : DType::f32};
                 types.offsets = types.scales;
-                const Case start =
-                    make({rows, n, k, group, bits}, std::array{Form::symmetric, Form::zeros, Form::codebook}[rng() % 3],
-                         types, {}, rng);
+                const Case start = make(
+                    {rows, n, k, group, bits},
+                    std::array{Form::symmetric, Form::zeros, Form::codebook, Form::offsets}[rng() % 4], types, {}, rng);
                 SCOPED_TRACE(std::string(device) + " " + std::to_string(rows) + " x " + std::to_string(n) + " x " +
                              std::to_string(k) + ", group " + std::to_string(group));
                 Case got = start;

@@ -252,9 +252,13 @@ inline Device small_array() {
   return small(*std::move(device), 1, {{Space::staging, 96 << 10}, {Space::accumulator, 8 << 10}});
 }
 inline std::vector<Problem> small_attention_on_an_array() {
-  return {{"incre_flash_attention, stacked halves", [](const Device& device, const Options& options) {
-             return run_step(device, options, {.keys = 400}, DType::f16);
-           }}};
+  const auto step = [](index heads) {
+    return [=](const Device& device, const Options& options) {
+      return run_step(device, options, {.keys = 400, .heads = heads}, DType::f16);
+    };
+  };
+  return {{"incre_flash_attention, stacked halves", step(4)},
+          {"incre_flash_attention, stacked halves with rows between", step(3)}};
 }
 
 }  // namespace test
