@@ -100,7 +100,7 @@ class Session {
   Sequence sequence_;
   Batch batch_;                // of a token
   std::vector<Batch> chunks_;  // of a prompt
-  index rows_ = 0;  // of logits
+  index rows_ = 0;             // of logits
   Sampler sampler_;
 };
 
