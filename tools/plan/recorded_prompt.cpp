@@ -117,6 +117,8 @@ StepWork RecordedPrompt::work(const exec::GraphStep& step) const {
     const bool cached = access.field.starts_with("k_cache") || access.field.starts_with("v_cache");
     if (cached) bytes *= static_cast<double>(step.rows) / static_cast<double>(tokens);
     if (step.name == "flash_attention" && (access.field == "k" || access.field == "v")) bytes *= of_cache;
+    // Of a table only rows are read, at most as wide as floats.
+    if (step.name == "embedding" && access.field == "table") bytes = std::min(bytes, written_bytes(step));
     work.bytes += bytes;
   }
   work.flops = static_cast<double>(step.rows * step.width);

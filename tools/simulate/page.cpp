@@ -11,7 +11,8 @@ Nothing is computed by these devices: times come from the inputs below, through 
 (`place_line` and `split_linear` of `include/inlay/exec/split/`, `run_steps` of `schedule/`, `best_buckets`).
 
 An input is something that was measured of a part: a matrix product, a bandwidth, a wait. What whole models took is held
-out: nothing was fitted to it. "Not found" is what no text of a source says; figures of it that are pictures only were
+out: no number was fitted to it, except that vLLM-Ascend's modes take three tokens of a whole model as inputs. Who wrote
+the rules and assumptions had read the published figures: these are no blind predictions. "Not found" is what no text of a source says; figures of it that are pictures only were
 not read off.
 
 ## Inputs
