@@ -123,8 +123,8 @@ DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight&
                                    std::uint32_t ahead)
     : core_(core),
       weight_(weight),
-      at_once_(tile_of_groups(core.device(), room, weight.group)),
       wide_(wide(core.device(), weight)),
+      at_once_(wide_ ? room : tile_of_groups(core.device(), room, weight.group)),
       from_{weight.codes, weight.scales, weight.zeros_or_offsets()},
       panels_(core.ring<sources>("of panels",
                                  {panel_form(from_[codes], at_once_.depth), panel_form(from_[scales], groups_at_once()),

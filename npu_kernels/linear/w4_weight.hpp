@@ -71,8 +71,8 @@ class DequantizedTiles {
   static constexpr std::size_t codes = 0, scales = 1, shifts = 2, sources = 3;
   Core& core_;
   W4Weight weight_;
-  RowTile at_once_;
   bool wide_;
+  RowTile at_once_;
   std::array<RowSource, sources> from_;
   TupleRing<sources> panels_;  // of what a piece is made from, with one pair of flags
   std::array<Tensor, sources> turned_;
