@@ -182,7 +182,7 @@ std::string ablations() {
   }
   return "### The ablation, prompts of 512 tokens, tokens a second\n\n" + table.text() +
          "\nFigure 19's numbers stand in its picture without order; they are told apart by the factors of section "
-         "4.7.\n";
+         "4.7. Two of them, 10.7 for Qwen and 8.9 for LLaMA, lie above what that section says.\n";
 }
 
 std::string bubbles() {

@@ -12,8 +12,8 @@ Nothing is computed by these devices: times come from the inputs below, through 
 
 An input is something that was measured of a part: a matrix product, a bandwidth, a wait. What whole models took is held
 out: no number was fitted to it, except that vLLM-Ascend's modes take three tokens of a whole model as inputs. Who wrote
-the rules and assumptions had read the published figures: these are no blind predictions. "Not found" is what no text of a source says; figures of it that are pictures only were
-not read off.
+the rules and assumptions had read the published figures: these are no blind predictions. "Not found" is what no text of a
+source says; figures of it that are pictures only were not read off.
 
 ## Inputs
 
@@ -38,7 +38,8 @@ not read off.
 
 Assumed, for want of a figure: floats on llm.npu's CPU run at half the rate of its INT8; more than 64 rows of its NPU
 are passes of 64; a product's time on the phone scales by outputs; at a ratio of sides between 1 and 3.5 the NPU's
-factors of shape and order lie between 1 and those measured at 3.5, in proportion to the logarithm.
+factors of shape and order lie between 1 and those measured at 3.5, in proportion to the logarithm; llm.npu launches each
+of its subgraphs once, which was decided with figure 19 in sight.
 
 )";
 
