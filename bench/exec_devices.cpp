@@ -14,22 +14,23 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/cpu.hpp>
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/plan/arena.hpp>
 #include <inlay/exec/schedule/run.hpp>
+#include <inlay/exec/split/device_list.hpp>
+#include <inlay/exec/split/recorded_prompt.hpp>
 #include <inlay/exec/time/trace.hpp>
+#include <inlay/model/random_weights.hpp>
 
-#include "bench/support/recorded_prompt.hpp"
 #include "measure/timing.hpp"
 
 namespace inlay::exec {
 namespace {
 
-struct Rate {
-  double flops_a_us, bytes_a_us;
-};
-constexpr Rate gpu_rate{1e6, 43.3e3}, npu_rate{10e6, 43.3e3};
-constexpr double submit_us = 15;  // the calibration's 10 to 20
+// The calibration's; of a submit's 10 to 20 us the middle.
+constexpr DeviceRates gpu_rates{.flops_a_us = 1e6, .bytes_a_us = 43.3e3, .submit_us = 15},
+    npu_rates{.flops_a_us = 10e6, .bytes_a_us = 43.3e3, .submit_us = 15};
 
 ModelConfig shape() {
   ModelConfig config;
@@ -46,55 +47,33 @@ ModelConfig shape() {
   return config;
 }
 
-class Prompt : public RecordedPrompt<> {
- public:
-  Prompt() : RecordedPrompt(shape()) {}
-
-  // What a step takes: a prompt's attention sees its chunk and those before it, and only those are read of a cache.
-  double us(const GraphStep& step, const Rate& rate) const {
-    double bytes = 0, inputs = 0;
-    for (const Access& access : step.accesses) {
-      double part = static_cast<double>(access.rows * access.span);
-      if (access.field == "x") inputs = part / 4 / static_cast<double>(step.rows);
-      if (step.name == "reshape_and_cache" && access.field != "slot_mapping" && access.rows == 1)
-        part = static_cast<double>(chunk_ * config_.kv_heads * config_.head_dim * 2);
-      if (step.name == "flash_attention" && (access.field == "k" || access.field == "v"))
-        part = static_cast<double>(seen(step) * config_.kv_heads * config_.head_dim * 2);
-      bytes += part;
-    }
-    double flops = static_cast<double>(step.rows * step.width);
-    if (step.name.starts_with("linear")) flops *= 2 * inputs;
-    if (step.name == "flash_attention")
-      flops = 4 * static_cast<double>(chunk_ * seen(step) * config_.heads * config_.head_dim);
-    return submit_us + std::max(flops / rate.flops_a_us, bytes / rate.bytes_a_us);
-  }
-
- private:
-  index seen(const GraphStep& step) const { return chunk_ * (step.chunk + 1); }
-};
+using Prompt = RecordedPrompt<>;
 
 class Simulation {
  public:
   explicit Simulation(const Prompt& prompt)
       : prompt_(prompt),
-        npu_({.name = "npu", .kind = DeviceKind::npu}, {}, time(npu_rate)),
-        gpu_({.name = "gpu", .kind = DeviceKind::gpu}, {}, time(gpu_rate)) {
-    for (const GraphStep& step : prompt.graph.steps()) placement_.push_back(step.name.starts_with("linear") ? 0 : 1);
+        npu_({.name = "npu", .kind = DeviceKind::npu}, {}, time(npu_rates)),
+        gpu_({.name = "gpu", .kind = DeviceKind::gpu}, {}, time(gpu_rates)) {
+    for (const GraphStep& step : prompt.graph().steps()) placement_.push_back(step.name.starts_with("linear") ? 0 : 1);
   }
 
   DeviceTimeline run(const Edges& edges, Policy policy) {
     Device* const devices[] = {&npu_, &gpu_};
     DeviceTimeline timeline;
     const Status status = run_steps(
-        {.graph = prompt_.graph, .edges = edges, .devices = devices, .placement = placement_, .policy = policy},
+        {.graph = prompt_.graph(), .edges = edges, .devices = devices, .placement = placement_, .policy = policy},
         timeline);
     if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return timeline;
   }
 
  private:
-  StepTime time(const Rate& rate) const {
-    return [this, rate](const GraphStep& step) -> Expected<double> { return prompt_.us(step, rate); };
+  StepTime time(const DeviceRates& rates) const {
+    return [this, rates](const GraphStep& step) -> Expected<double> {
+      const StepWork work = prompt_.work(step);
+      return rates.us(work.flops, work.bytes);
+    };
   }
 
   const Prompt& prompt_;
@@ -117,22 +96,28 @@ void print(const char* edges_of, double seconds, const Edges& edges) {
 
 int report(const char* trace) {
   const index chunk = 128, chunks = measure::short_run() ? 2 : 8;
-  Prompt prompt;
-  if (Status status = prompt.record(chunk, chunks); !status.ok()) {
+  const auto fails = [](const Status& status) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return 1;
-  }
-  const auto recorded = prompt.graph.accesses();
-  Arena arena(recorded, prompt.kept);
+  };
+  const ModelConfig config = shape();
+  auto weights = random_weights(config, "w4a16", Cpu().parallel());
+  if (!weights) return fails(weights.error());
+  const std::vector<std::int32_t> ids(static_cast<std::size_t>(chunk * chunks), 1);
+  const auto recorded_prompt = Prompt::record(config, std::move(*weights), ids, chunk);
+  if (!recorded_prompt) return fails(recorded_prompt.error());
+  const Prompt& prompt = **recorded_prompt;
+  const auto recorded = prompt.graph().accesses();
+  Arena arena(recorded, prompt.kept());
   const auto apart = arena.apart();
   std::optional<Edges> edges, of_values;
   const double first = measure::seconds([&] { edges.emplace(Edges::of(recorded)); });
   const double second = measure::seconds([&] { of_values.emplace(Edges::of(apart)); });
   std::printf("%ld chunks of %ld tokens, %ld steps\n", static_cast<long>(chunks), static_cast<long>(chunk),
-              static_cast<long>(prompt.graph.size()));
+              static_cast<long>(prompt.graph().size()));
   print("of buffers", first, *edges);
   print("of values", second, *of_values);
-  arena.place(Edges::in_order(prompt.graph.size()));
+  arena.place(Edges::in_order(prompt.graph().size()));
   const std::size_t in_order = arena.bytes();
   const double placing = measure::seconds([&] { arena.place(*of_values); });
   std::printf("  %zu tensors: buffers %.2f MB; placed in the program's order %.2f MB, in any %.2f MB, in %.1f ms\n",
@@ -140,7 +125,7 @@ int report(const char* trace) {
               1e-6 * static_cast<double>(in_order), 1e-6 * static_cast<double>(arena.bytes()), 1e3 * placing);
 
   Simulation simulation(prompt);
-  const Edges chain = Edges::in_order(prompt.graph.size());
+  const Edges chain = Edges::in_order(prompt.graph().size());
   print("in order", "", simulation.run(chain, Policy::fifo), chain);
   DeviceTimeline best;
   for (const auto& [name_of, each] : {std::pair{"of buffers", &*edges}, {"of values", &*of_values}})
@@ -150,9 +135,8 @@ int report(const char* trace) {
       if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);
     }
   if (trace == nullptr) return 0;
-  const Status written = write_trace(trace, "prompt on gpu and npu, simulated", best, prompt.graph);
-  if (!written.ok()) std::fprintf(stderr, "%s\n", std::string(written.message()).c_str());
-  return written.ok() ? 0 : 1;
+  const Status written = write_trace(trace, "prompt on gpu and npu, simulated", best, prompt.graph());
+  return written.ok() ? 0 : fails(written);
 }
 
 }  // namespace

@@ -17,9 +17,10 @@
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/plan/arena.hpp>
 #include <inlay/exec/schedule/run.hpp>
+#include <inlay/exec/split/recorded_prompt.hpp>
 #include <inlay/exec/time/trace.hpp>
+#include <inlay/model/random_weights.hpp>
 
-#include "bench/support/recorded_prompt.hpp"
 #include "measure/timing.hpp"
 
 namespace inlay::exec {
@@ -52,23 +53,27 @@ int report(const char* trace) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return 1;
   };
-  RecordedPrompt<Cpu, ClOverHost> prompt(shape());
   const index chunk = measure::short_run() ? 8 : 64, chunks = measure::short_run() ? 2 : 4;
-  if (Status status = prompt.record(chunk, chunks); !status.ok()) return fails(status);
-  Arena arena(prompt.graph.accesses(), prompt.kept);
+  auto weights = random_weights(shape(), "w4a16", Cpu().parallel());
+  if (!weights) return fails(weights.error());
+  const std::vector<std::int32_t> ids(static_cast<std::size_t>(chunk * chunks), 1);
+  const auto recorded = RecordedPrompt<Cpu, ClOverHost>::record(shape(), std::move(*weights), ids, chunk);
+  if (!recorded) return fails(recorded.error());
+  auto& prompt = **recorded;
+  Arena arena(prompt.graph().accesses(), prompt.kept());
   const Edges edges = Edges::of(arena.apart());
   arena.place(edges);
   HostTensors memory;
   View<1> bytes;
   if (Status status = take(memory, DType::i8, {static_cast<index>(arena.bytes())}, bytes); !status.ok())
     return fails(status);
-  arena.move(prompt.graph, static_cast<std::byte*>(bytes.data));
+  arena.move(prompt.graph(), static_cast<std::byte*>(bytes.data));
 
   auto cl = Cl::make();
   if (!cl) return fails(cl.error());
   ClOverHost over(std::move(*cl));
   for (const bool written : {true, false})
-    for (const GraphStep& step : prompt.graph.steps())
+    for (const GraphStep& step : prompt.graph().steps())
       for (const Access& access : step.accesses)
         if (access.writes == written)
           if (Status status = over.share({access.begin, access.end()},
@@ -80,7 +85,7 @@ int report(const char* trace) {
   const StepCompute by_cl = [&](const GraphStep& step) { return on_cl.run(step); };
 
   std::printf("%ld chunks of %ld tokens, %ld steps; one thread of the CPU's beside %s\n", static_cast<long>(chunks),
-              static_cast<long>(chunk), static_cast<long>(prompt.graph.size()), over.cl().device().name.c_str());
+              static_cast<long>(chunk), static_cast<long>(prompt.graph().size()), over.cl().device().name.c_str());
   const std::pair<const char*, std::function<bool(const GraphStep&)>> placements[] = {
       {"all on the cpu", [](const GraphStep&) { return false; }},
       {"all on cl", [](const GraphStep&) { return true; }},
@@ -89,11 +94,11 @@ int report(const char* trace) {
   DeviceTimeline timeline;
   for (const auto& [what, is_on_cl] : placements) {
     std::vector<std::size_t> placement;
-    for (const GraphStep& step : prompt.graph.steps()) placement.push_back(is_on_cl(step));
+    for (const GraphStep& step : prompt.graph().steps()) placement.push_back(is_on_cl(step));
     const auto run = [&](CpuDevice& first, CpuDevice& second) {
       Device* const devices[] = {&first, &second};
       DeviceThreads threads(devices);
-      return run_steps({.graph = prompt.graph, .edges = edges, .devices = devices, .placement = placement}, threads,
+      return run_steps({.graph = prompt.graph(), .edges = edges, .devices = devices, .placement = placement}, threads,
                        timeline);
     };
     CpuDevice cpu({.name = "cpu"}, by_cpu), gpu({.name = "cl", .kind = DeviceKind::gpu}, by_cl);
@@ -107,7 +112,7 @@ int report(const char* trace) {
     Estimate estimate(cpu, gpu);
     Device* const expected[] = {&estimate.cpu, &estimate.cl};
     if (Status status =
-            run_steps({.graph = prompt.graph, .edges = edges, .devices = expected, .placement = placement}, timeline);
+            run_steps({.graph = prompt.graph(), .edges = edges, .devices = expected, .placement = placement}, timeline);
         !status.ok())
       return fails(status);
     const double estimated = timeline.makespan_us();
@@ -123,7 +128,7 @@ int report(const char* trace) {
         100 * timeline.bubble_share(0), 100 * timeline.bubble_share(1));
   }
   if (trace == nullptr) return 0;
-  const Status written = write_trace(trace, "a prompt on cpu and cl", timeline, prompt.graph);
+  const Status written = write_trace(trace, "a prompt on cpu and cl", timeline, prompt.graph());
   return written.ok() ? 0 : fails(written);
 }
 

@@ -1,10 +1,10 @@
 #include <inlay/cl.hpp>
+#include <inlay/cl_errors.hpp>
 
 #include <cstdlib>
 #include <utility>
 
 #include "cl_kernels/runtime/device.hpp"
-#include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/runtime.hpp"
 
 namespace inlay {

@@ -1,3 +1,4 @@
+#include <inlay/cl_errors.hpp>
 #include <inlay/ops/kv_cache.hpp>
 
 #include <algorithm>
@@ -5,7 +6,6 @@
 
 #include "cl_kernels/kv_cache.clh"
 #include "cl_kernels/kv_cache_tunables.hpp"
-#include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {

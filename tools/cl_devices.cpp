@@ -7,10 +7,10 @@
 #include <string>
 
 #include <inlay/cl.hpp>
+#include <inlay/cl_errors.hpp>
 #include <inlay/ops/add.hpp>
 
 #include "cl_kernels/runtime/device.hpp"
-#include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/runtime.hpp"
 
 namespace inlay::tools {

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
 
 namespace inlay {
 

@@ -1,6 +1,6 @@
 #include "cl_kernels/runtime/device_faults.hpp"
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
 
 namespace inlay::cl {
 

@@ -1,4 +1,4 @@
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
 
 namespace inlay::cl {
 

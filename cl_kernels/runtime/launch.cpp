@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
 
 namespace inlay::cl {
 

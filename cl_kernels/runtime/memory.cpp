@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
 
 namespace inlay::cl {
 

@@ -10,7 +10,8 @@
 
 #include <unistd.h>
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
+
 #include "cl_kernels/runtime/sources.hpp"
 #include "files/whole_file.hpp"
 

@@ -4,7 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
+
 #include "cl_kernels/runtime/subnormals.hpp"
 
 namespace inlay::cl {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "cl_kernels/runtime/errors.hpp"
+#include <inlay/cl_errors.hpp>
 
 namespace inlay::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <inlay/exec/buckets.hpp>
 
 #include "tools/plan/plan.hpp"
-#include "tools/plan/recorded_prompt.hpp"
+#include "tools/plan/planned_model.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {

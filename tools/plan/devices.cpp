@@ -11,28 +11,38 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/cpu.hpp>
 #include <inlay/exec/device/host_devices.hpp>
+#include <inlay/exec/plan/arena.hpp>
 #include <inlay/exec/schedule/run.hpp>
 #include <inlay/exec/split/device_list.hpp>
 #include <inlay/exec/split/place_line.hpp>
+#include <inlay/exec/split/recorded_prompt.hpp>
 #include <inlay/exec/time/trace.hpp>
 
 #include "tools/plan/plan.hpp"
-#include "tools/plan/recorded_prompt.hpp"
+#include "tools/plan/planned_model.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {
 namespace {
 
 using exec::DeviceTimeline;
+using exec::Edges;
 using exec::GraphStep;
 using exec::Policy;
+using exec::StepWork;
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
+using Prompt = exec::RecordedPrompt<>;
+
 class Plan {
  public:
-  Plan(const exec::DeviceList& list, const RecordedPrompt& prompt) : list_(list), prompt_(prompt) {}
+  Plan(const exec::DeviceList& list, const Prompt& prompt)
+      : list_(list),
+        prompt_(prompt),
+        edges_(Edges::of(exec::Arena(prompt.graph().accesses(), prompt.kept()).apart())) {}
 
   Status make() {
     problem_.devices = list_.devices.size();
@@ -51,7 +61,7 @@ class Plan {
         return {StatusCode::not_found, "no device of the file computes " + std::string(step.name) + " of width " +
                                            std::to_string(step.width) + (why.empty() ? "" : ": " + why)};
       // What the step before it wrote.
-      problem_.bytes.push_back(problem_.bytes.empty() ? 0 : RecordedPrompt::written_bytes(*(&step - 1)));
+      problem_.bytes.push_back(problem_.bytes.empty() ? 0 : exec::written_bytes(*(&step - 1)));
     }
     auto placed = exec::place_line(problem_);
     if (!placed) return std::move(placed.error());
@@ -74,8 +84,7 @@ class Plan {
     }
     least = std::min(least, best.makespan_us());
     print_cuts(least);
-    std::printf("\nbest of the policies: lower bound of this placement %.3f ms\n",
-                lower_bound_us(best, prompt_.edges()) / 1e3);
+    std::printf("\nbest of the policies: lower bound of this placement %.3f ms\n", lower_bound_us(best, edges_) / 1e3);
     for (std::size_t device = 0; device < best.devices.size(); ++device)
       std::printf("  %-12s works %10.3f ms, waits %5.1f%%\n", best.devices[device].c_str(), best.busy_us(device) / 1e3,
                   100 * best.bubble_share(device));
@@ -102,10 +111,10 @@ class Plan {
   double placed_us(const GraphStep& step) const {
     const std::size_t at = place(step), device = placement_.device[at];
     double edge = 0;
-    for (const index before : prompt_.edges().before(static_cast<index>(at))) {
+    for (const index before : edges_.before(static_cast<index>(at))) {
       const auto from = static_cast<std::size_t>(before);
       if (placement_.device[from] != device)
-        edge = std::max(edge, list_.sync_us + list_.us_a_byte * RecordedPrompt::written_bytes(steps()[from]));
+        edge = std::max(edge, list_.sync_us + list_.us_a_byte * exec::written_bytes(steps()[from]));
     }
     return problem_.us_of(at, device) + edge;
   }
@@ -120,7 +129,7 @@ class Plan {
       devices.push_back(made.back().get());
     }
     return exec::run_steps({.graph = prompt_.graph(),
-                            .edges = prompt_.edges(),
+                            .edges = edges_,
                             .devices = devices,
                             .placement = placement_.device,
                             .policy = policy},
@@ -185,7 +194,7 @@ class Plan {
     double saved = 0;
     index cut = 0, linears = 0;
     for (std::size_t at = 0; at < steps().size(); ++at) {
-      const auto shape = prompt_.linear(steps()[at]);
+      const auto shape = exec::linear_of(steps()[at]);
       if (!shape) continue;
       ++linears;
       const StepWork work = prompt_.work(steps()[at]);
@@ -209,7 +218,8 @@ class Plan {
   }
 
   const exec::DeviceList& list_;
-  const RecordedPrompt& prompt_;
+  const Prompt& prompt_;
+  const Edges edges_;  // of the values, not of the buffers that they lie in
   exec::PlacementProblem problem_;
   exec::PlacedLine placement_;
 };
@@ -225,7 +235,8 @@ int plan_devices(const PlanOptions& options) {
   if (!list) return wrong(list.error());
   auto model = planned_model(options.model, Cpu().parallel());
   if (!model) return wrong(model.error());
-  const auto prompt = RecordedPrompt::record(std::move(*model), options.tokens, options.chunk);
+  const auto prompt = Prompt::record(model->config, std::move(model->weights),
+                                     any_prompt(options.tokens, model->config.vocab), options.chunk);
   if (!prompt) return wrong(prompt.error());
   Plan plan(*list, **prompt);
   if (Status status = plan.make(); !status.ok()) return wrong(status);

@@ -10,10 +10,11 @@
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/schedule/run.hpp>
 #include <inlay/exec/split/device_list.hpp>
+#include <inlay/exec/split/recorded_prompt.hpp>
 
 #include "files/whole_file.hpp"
 #include "tools/commands.hpp"
-#include "tools/plan/recorded_prompt.hpp"
+#include "tools/plan/planned_model.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {
@@ -29,7 +30,8 @@ struct Options {
 Status measure(const Options& options, const Cpu& cpu, index rows, exec::Profile& profile) {
   auto model = planned_model(options.model, cpu.parallel());
   if (!model) return std::move(model.error());
-  auto prompt = RecordedPrompt::record(std::move(*model), rows, rows);
+  auto prompt = exec::RecordedPrompt<Cpu>::record(model->config, std::move(model->weights),
+                                                  any_prompt(rows, model->config.vocab), rows);
   if (!prompt) return std::move(prompt.error());
   const exec::StepCompute compute = exec::computed_by(cpu);
   const exec::StepGraph& graph = (*prompt)->graph();

@@ -3,9 +3,8 @@
 #include <iterator>
 #include <span>
 
+#include <inlay/cl_errors.hpp>
 #include <inlay/exec/device/cl_over_host.hpp>
-
-#include "cl_kernels/runtime/errors.hpp"
 
 namespace inlay::exec {
 namespace {
