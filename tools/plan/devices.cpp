@@ -232,7 +232,7 @@ int plan_devices(const PlanOptions& options) {
   if (!file || !(text << file.rdbuf()))
     return wrong("--devices is " + options.devices + ", which cannot be read or is empty");
   const auto list = exec::DeviceList::from_json(text.str());
-  if (!list) return wrong(list.error());
+  if (!list) return wrong("--devices is " + options.devices + ": " + std::string(list.error().message()));
   auto model = planned_model(options.model, Cpu().parallel());
   if (!model) return wrong(model.error());
   const auto prompt = Prompt::record(model->config, std::move(model->weights),
