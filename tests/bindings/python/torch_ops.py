@@ -68,8 +68,10 @@ def attend(q, k, v, weight):
 
 
 def check_tracing():
-    """A function that changes a tensor of its own, through torch.compile and torch.export, also at other extents."""
-    compiled = torch.compile(attend, fullgraph=True, dynamic=True)
+    """A function that changes a tensor of its own, through torch.compile and torch.export, also at other extents. The backend
+    aot_eager makes all that inductor is given; inductor itself, which calls a C++ compiler for minutes where torch has other
+    operators to fuse, runs in docs/python.md's example."""
+    compiled = torch.compile(attend, fullgraph=True, dynamic=True, backend="aot_eager")
 
     class Attend(torch.nn.Module):
         def forward(self, q, k, v, weight):
@@ -152,7 +154,7 @@ def check_linears():
     again = inlay.torch.quantize_(torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.SiLU(), torch.nn.Linear(32, 8)))
     again.load_state_dict(module.state_dict())
     x = torch.randn(4, 64)
-    for name, function in (("load_state_dict", again), ("compile", torch.compile(module, fullgraph=True)),
+    for name, function in (("load_state_dict", again), ("compile", torch.compile(module, fullgraph=True, backend="aot_eager")),
                            ("export", torch.export.export(module, (x,)).module())):
         near(function(x), module(x), 1e-6, name)
 
@@ -221,7 +223,7 @@ def check_refusals():
         expect(type(module[0]) is linear, "nothing is replaced where one is refused")
 
 
-for check in (check_refusals, check_linears, check_cases, check_llama, check_tracing):
+for check in (check_refusals, check_linears, check_llama, check_cases, check_tracing):
     with torch.no_grad():
         check()
     print("OK: " + check.__name__, flush=True)
