@@ -35,7 +35,8 @@ class Call(operators.Call):
 
 
 def schema(op: Operator, given_results: bool) -> str:
-    """With `given_results` results are arguments, which are changed; otherwise they are made and returned."""
+    """With `given_results` results are arguments, which are changed; otherwise they are made and returned, and where there are any
+    no argument is changed: torch may then leave out or repeat a call."""
     marks = iter("abcdefghijklmnopqrstuvwxyz")
 
     def argument(field: Field) -> str:
@@ -49,9 +50,10 @@ def schema(op: Operator, given_results: bool) -> str:
         required = field.role in ("in", "inout", "out")
         return "%s %s" % (kind, field.name) if required else "%s? %s=None" % (kind, field.name)
 
-    named = [field for field in op.named + op.scalars if given_results or field not in op.results]
+    changes = given_results or not op.results
+    named = [field for field in op.named + op.scalars if changes or field.role not in CHANGED]
     rows = [argument(field) for field in op.positional] + ["*"] + [argument(field) for field in named]
-    if op.results and not given_results:
+    if not changes:
         rows += ["SymInt? %s=None" % name for name in op.extents] + ["ScalarType? dtype=None"] * op.has_dtype
     rows.append('str backend="cpu"')
     returned = ", ".join(["Tensor"] * len(op.results)) if not given_results else ""
