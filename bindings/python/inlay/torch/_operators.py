@@ -1,6 +1,7 @@
 """torch.ops.inlay: an operator of torch for each of the library's. None is written here: schemas, and the shapes of results, are
 made of the fields that the library names, as the functions of the package are."""
-# mypy: disable-error-code="import-not-found,import-untyped,misc,unused-ignore"
+# operators.pyi tells of the operators alone, and there may be no torch here.
+# mypy: disable-error-code="import-not-found,import-untyped,misc,unused-ignore,name-defined,attr-defined"
 from __future__ import annotations
 
 import math
