@@ -58,7 +58,12 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "fsanitize" AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME bindings_python COMMAND ${Python3_EXECUTABLE} ${bindings}/python/run.py --library $<TARGET_FILE:inlay_c>
       --model ${PROJECT_SOURCE_DIR}/models/stories.gguf $<$<TARGET_EXISTS:inlay>:--inlay=$<TARGET_FILE:inlay>>
       --environment ${PROJECT_SOURCE_DIR}/build/python_environment)
-    set_tests_properties(bindings_python PROPERTIES ENVIRONMENT "${test_environment}" SKIP_RETURN_CODE 77)
+    # In that package. Skips where there is no PyTorch, which is far too large to be fetched.
+    add_test(NAME bindings_torch COMMAND ${Python3_EXECUTABLE} ${bindings}/python/run_torch.py
+      --environment ${PROJECT_SOURCE_DIR}/build/python_environment --torch ${PROJECT_SOURCE_DIR}/build/torch_venv)
+    set_tests_properties(bindings_python PROPERTIES FIXTURES_SETUP python_package)
+    set_tests_properties(bindings_torch PROPERTIES FIXTURES_REQUIRED python_package)
+    set_tests_properties(bindings_python bindings_torch PROPERTIES ENVIRONMENT "${test_environment}" SKIP_RETURN_CODE 77)
   endif()
   foreach(script IN LISTS scripts)
     add_test(NAME bindings_${script} COMMAND ${Python3_EXECUTABLE} ${bindings}/${script}.py $<TARGET_FILE:inlay_c>)

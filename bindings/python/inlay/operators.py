@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 import numpy
 
@@ -30,13 +30,23 @@ def dtype_of_result(op: Operator, field: Field, types: dict[str, str], asked: An
     return known[0]
 
 
+class Described(Protocol):
+    """What a result's shape and type are found from."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+
 class Call:
     """One call: its tensors, and what is known of their shapes where a result is to be made."""
 
     def __init__(self, op: Operator) -> None:
         self.op = op
         self.given: dict[str, object] = {}
-        self.tensors: list[tuple[Field, _core.Tensor]] = []
+        self.tensors: list[tuple[Field, Described]] = []
         self.extents: Extents | None = None
 
     def take(self, field: Field, value: Any, writable: bool) -> None:
@@ -55,33 +65,36 @@ class Call:
             self.extents = Extents()
             for name in self.op.extents:
                 if (extent := given[name]) is not None:
-                    self.extents.known[name] = read_extent(self.op.name, name, extent)
+                    self.extents.known[name] = self.read_extent(name, extent)
             for field, tensor in self.tensors:
                 if field.shape is not None and len(tensor.shape) == field.rank:
                     self.extents.bind(field.shape, tensor.shape)
         return self.extents
 
-    def make(self, field: Field, given: dict[str, Any]) -> Any:
-        """A result that was not given."""
+    def read_extent(self, name: str, extent: Any) -> int:
+        if isinstance(extent, bool) or not isinstance(extent, (int, numpy.integer)):
+            raise TypeError("%s: %s is of type %s; it must be an int" % (self.op.name, name, type(extent).__name__))
+        if extent < 0:
+            raise ValueError("%s: %s is %d; it must be 0 or more" % (self.op.name, name, extent))
+        return int(extent)
+
+    def describe_result(self, field: Field, given: dict[str, Any]) -> tuple[list[int], str]:
+        """Shape and type of a result that was not given."""
         extents = self.know_extents(given)
         unknown = [name for text in field.shape or [] for name in extents.unknown(text)]
         if field.shape is None or unknown:
             raise ValueError("%s: %s is left out, and %s is unknown; one of them must be given"
                              % (self.op.name, field.name, unknown[0] if unknown else "its shape"))
         types = {each.field: tensor.dtype for each, tensor in self.tensors}
-        array, tensor = allocate("%s: %s" % (self.op.name, field.name), [extents.find(text) for text in field.shape],
-                                 dtype_of_result(self.op, field, types, given.get("dtype")))
+        return [extents.find(text) for text in field.shape], dtype_of_result(self.op, field, types, given.get("dtype"))
+
+    def make(self, field: Field, given: dict[str, Any]) -> Any:
+        """A result that was not given."""
+        shape, dtype = self.describe_result(field, given)
+        array, tensor = allocate("%s: %s" % (self.op.name, field.name), shape, dtype)
         self.given[field.field] = tensor
         self.tensors.append((field, tensor))
         return array
-
-
-def read_extent(op: str, name: str, extent: Any) -> int:
-    if isinstance(extent, bool) or not isinstance(extent, (int, numpy.integer)):
-        raise TypeError("%s: %s is of type %s; it must be an int" % (op, name, type(extent).__name__))
-    if extent < 0:
-        raise ValueError("%s: %s is %d; it must be 0 or more" % (op, name, extent))
-    return int(extent)
 
 
 def run(op: Operator, given: dict[str, Any]) -> Any:

@@ -1,5 +1,7 @@
 """The examples of docs/python.md, as they stand there, one after the other in one program each; below a block stands what it
-prints, as ```text."""
+prints, as ```text.
+
+  docs.py [torch]      those without PyTorch, or those with it"""
 import pathlib
 import re
 import subprocess
@@ -9,8 +11,10 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 blocks = re.findall(r"^```(python|text)\n(.*?)^```$", (SOURCE / "docs/python.md").read_text(), re.M | re.S)
 programs = [(text, blocks[i + 1:i + 2]) for i, (kind, text) in enumerate(blocks) if kind == "python"]
-if len(programs) < 4:
-    sys.exit("docs/python.md has %d examples; at least 4 were expected" % len(programs))
+with_torch = sys.argv[1:] == ["torch"]
+programs = [program for program in programs if ("import torch" in program[0]) == with_torch]
+if len(programs) < (1 if with_torch else 4):
+    sys.exit("docs/python.md has %d examples; at least %d were expected" % (len(programs), 1 if with_torch else 4))
 with tempfile.TemporaryDirectory() as folder:
     (pathlib.Path(folder) / "models").symlink_to(SOURCE / "models")
     for text, below in programs:
