@@ -39,6 +39,14 @@ Status check_environment() {
   return isa ? Status() : Status(isa.error().code(), "INLAY_ISA: " + std::string(isa.error().message()));
 }
 
+// A command that this build lacks, which says what it needs.
+[[maybe_unused]] void add_missing(CLI::App& app, Command& chosen, const std::string& name, const std::string& does,
+                                  const std::string& needs) {
+  app.add_subcommand(name, does)->prefix_command()->callback([&chosen, message = name + " needs " + needs] {
+    chosen = [message] { return wrong(message); };
+  });
+}
+
 int main(int argc, char** argv) {
   CLI::App app("Inlay: operators for LLM inference, and a thin executor over them", "inlay");
   app.require_subcommand(1);
@@ -47,7 +55,12 @@ int main(int argc, char** argv) {
   add_eval(app, chosen);
   add_logits(app, chosen);
   add_inspect(app, chosen);
+#ifdef INLAY_HAS_VERIFY
   add_verify(app, chosen);
+#else
+  add_missing(app, chosen, "verify", "Check kernels against the operators (this build lacks it)",
+              "every operator, of which this build has some (INLAY_KERNELS); let scripts/run.sh verify build them");
+#endif
   add_convert(app, chosen);
   add_bench(app, chosen);
 #ifdef INLAY_HAS_NPU
@@ -63,15 +76,9 @@ int main(int argc, char** argv) {
 #ifdef INLAY_HAS_SERVE
   add_serve(app, chosen);
 #else
-  app.add_subcommand("serve", "Answer OpenAI's protocol over HTTP (this build lacks it)")
-      ->prefix_command()
-      ->callback([&chosen] {
-        chosen = [] {
-          return wrong(
-              "serve needs cpp-httplib 0.11, which this build was made without; install libcpp-httplib-dev and "
-              "configure with -DINLAY_SERVE=ON, or let scripts/run.sh serve do it");
-        };
-      });
+  add_missing(app, chosen, "serve", "Answer OpenAI's protocol over HTTP (this build lacks it)",
+              "cpp-httplib 0.11, which this build was made without; install libcpp-httplib-dev and configure with "
+              "-DINLAY_SERVE=ON, or let scripts/run.sh serve do it");
 #endif
   try {
     app.parse(argc, argv);
