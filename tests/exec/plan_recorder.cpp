@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -248,13 +249,29 @@ TEST(plan_recorder, who_looks_on_is_told_before_and_behind_each_step) {
 }
 
 // Threads that wait ask for it (Parallel::Ahead): each linear, as it begins, tells what the next one reads.
+class Announcements final : public StepObserver {
+ public:
+  using Told = std::tuple<int, const void*, std::size_t>;  // the step under way, and the memory
+
+  void begin(std::string_view, index) override { ++step_; }
+  void end() override {}
+  Parallel::Ahead ahead() {
+    return {this, [](void* context, const void* begin, std::size_t bytes) {
+              auto& self = *static_cast<Announcements*>(context);
+              self.told.emplace_back(self.step_, begin, bytes);
+            }};
+  }
+
+  std::vector<Told> told;
+
+ private:
+  int step_ = -1;
+};
+
 TEST(plan_recorder, a_linear_tells_what_the_next_one_reads) {
-  using Memory = std::pair<const void*, std::size_t>;
-  std::vector<Memory> told;
+  Announcements announcements;
   Parallel threads = serial();
-  threads.ahead = {&told, [](void* context, const void* begin, std::size_t bytes) {
-                     static_cast<std::vector<Memory>*>(context)->emplace_back(begin, bytes);
-                   }};
+  threads.ahead = announcements.ahead();
   Chain chain{Cpu(threads)};
   // y = W x four times, by a weight of rows, a packed one, codes of 4 bits and rows again; a sum between the first two.
   std::vector<float> x(16, 1), y(16), rows(16 * 16), packed(16 * 16), last(2 * 16);
@@ -277,10 +294,11 @@ TEST(plan_recorder, a_linear_tells_what_the_next_one_reads) {
   record(of_last);
   const auto tape = std::move(record).take();
   ASSERT_TRUE(tape.has_value()) << tape.error().message();
-  EXPECT_TRUE(told.empty());
-  ASSERT_TRUE(ok(tape->replay()));
-  const std::vector<Memory> expected = {{packed.data(), 1024}, {codes.data(), 128}, {last.data(), 128}};
-  EXPECT_EQ(told, expected);
+  EXPECT_TRUE(announcements.told.empty());
+  ASSERT_TRUE(ok(tape->replay(announcements)));
+  const std::vector<Announcements::Told> expected = {
+      {0, packed.data(), 1024}, {2, codes.data(), 128}, {3, last.data(), 128}};
+  EXPECT_EQ(announcements.told, expected);
 }
 
 }  // namespace
