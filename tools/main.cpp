@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   add_eval(app, chosen);
   add_logits(app, chosen);
   add_inspect(app, chosen);
-#ifdef INLAY_HAS_VERIFY
+#ifdef INLAY_EVERY_OPERATOR
   add_verify(app, chosen);
 #else
   add_missing(app, chosen, "verify", "Check kernels against the operators (this build lacks it)",
