@@ -129,7 +129,7 @@ int report(const char* trace) {
   print("in order", "", simulation.run(chain, Policy::fifo), chain);
   DeviceTimeline best;
   for (const auto& [name_of, each] : {std::pair{"of buffers", &*edges}, {"of values", &*of_values}})
-    for (const Policy policy : {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank}) {
+    for (const Policy policy : policies) {
       DeviceTimeline timeline = simulation.run(*each, policy);
       print(name_of, name(policy), timeline, *each);
       if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);

@@ -72,14 +72,7 @@ int report(const char* trace) {
   auto cl = Cl::make();
   if (!cl) return fails(cl.error());
   ClOverHost over(std::move(*cl));
-  for (const bool written : {true, false})
-    for (const GraphStep& step : prompt.graph().steps())
-      for (const Access& access : step.accesses)
-        if (access.writes == written)
-          if (Status status = over.share({access.begin, access.end()},
-                                         written ? ClOverHost::Contents::change : ClOverHost::Contents::stay);
-              !status.ok())
-            return fails(status);
+  if (Status status = over.share(prompt.graph(), [](std::size_t) { return true; }); !status.ok()) return fails(status);
   StepRunner on_cl(std::ref(over));
   const StepCompute by_cpu = computed_by(Cpu(serial()));
   const StepCompute by_cl = [&](const GraphStep& step) { return on_cl.run(step); };

@@ -224,11 +224,9 @@ def main():
     for turn in range(options.turns):
         for name in options.models:
             for peer, rates in [("Inlay", lambda: inlay_model(inlay, name)),
-                                *((peer, lambda bench=bench: llama_model(bench, files[name])) for peer, bench in llamas.items())]:
-                for kind, rate in rates().items():
-                    note(f"{name} Q4_0, {kind}", peer, rate)
-            for peer, rates in [("Inlay", lambda: inlay_texts(inlay, name)),
-                                ("llama.cpp", lambda: llama_texts(batched, files[name]))] if batched else []:
+                                *((peer, lambda bench=bench: llama_model(bench, files[name])) for peer, bench in llamas.items()),
+                                *([("Inlay", lambda: inlay_texts(inlay, name)),
+                                   ("llama.cpp", lambda: llama_texts(batched, files[name]))] if batched else [])]:
                 for kind, rate in rates().items():
                     note(f"{name} Q4_0, {kind}", peer, rate)
         theirs = {"ONNX Runtime": onnx_linears() if onnx else {}, "oneDNN": onednn_linears(onednn) if onednn else {}}

@@ -57,8 +57,7 @@ class ClOnHost {
     const auto regions = detail::regions<Host, Cl>(op);
     return rebind<Cl>(op, [&](const auto&, const auto& view) {
       using V = std::remove_cvref_t<decltype(view)>;
-      using Moved = std::conditional_t<std::is_same_v<V, View<V::rank>>, View<V::rank, Cl>, ConstView<V::rank, Cl>>;
-      Moved result({}, view.dtype, view.extents, view.strides);
+      ViewIn<V, Cl> result({}, view.dtype, view.extents, view.strides);
       const std::ptrdiff_t at = SpacePointer<Host>::byte_offset(view.data);
       for (const auto& region : regions)
         if (at >= region.begin && at < region.end) result.data = ClAddress{buffer(region), at - region.begin};

@@ -14,15 +14,16 @@ index at_least_two(index n) { return std::max<index>(n, 2); }
 }  // namespace
 
 ToVector::ToVector(Core& core, const std::string& name, const Tiles& tiles, index columns, bool of_keys, DType dtype,
-                   index blocks, const Tensor& workspace, bool stacked)
+                   index blocks, const Tensor& workspace)
     : core_(core),
       rows_(tiles.rows),
       columns_(columns),
       of_keys_(of_keys),
       tiles_(drains_to_vector(core.device())
                  ? core.ring(name, Space::vector,
-                             {at_least_two((stacked ? tiles.rows : 0) + tiles.most), at_least_two(columns)}, dtype,
-                             {2, Pipe::drain, Pipe::vector})
+                             {at_least_two((tiles.hi_lo_stacked && !of_keys ? tiles.rows : 0) + tiles.most),
+                              at_least_two(columns)},
+                             dtype, {2, Pipe::drain, Pipe::vector})
                  : workspace_ring(core, name + " in global memory", workspace, tiles.rows, drained_ahead, Pipe::drain,
                                   Pipe::load_vector)) {
   if (drains_to_vector(core.device())) return;

@@ -17,10 +17,10 @@ namespace inlay::npu {
 // From the accumulator, scores or products: each vector unit gets its rows.
 class ToVector {
  public:
-  // Tiles of `columns`, or of one for each key; so many blocks are on their way. Of two stacked pieces that of the low
-  // halves lies a unit's rows behind the other, in one of the tiles that come directly.
+  // Tiles of `columns`, or of one for each key; so many blocks are on their way. Of products whose halves are stacked
+  // those of the low ones lie a unit's rows behind the others, in tiles that come directly.
   ToVector(Core& core, const std::string& name, const Tiles& tiles, index columns, bool of_keys, DType dtype,
-           index blocks, const Tensor& workspace, bool stacked = false);
+           index blocks, const Tensor& workspace);
   Tensor acquire() { return tiles_.acquire(); }
   void commit() { tiles_.commit(); }
   // Of the next tile: visit(block, its rows and columns), one block after the other, the next ones on their way.

@@ -74,9 +74,7 @@ TEST(space, rebind_moves_every_view_and_every_list) {
   std::vector<std::string> names;
   auto moved = rebind<TestSpace>(op, [&]<class F, class V>(const F& field, const V& view) {
     names.emplace_back(field.name);
-    using Moved =
-        std::conditional_t<std::is_same_v<V, View<V::rank>>, View<V::rank, TestSpace>, ConstView<V::rank, TestSpace>>;
-    return Moved(TestPointer{static_cast<int>(names.size()), 0}, view.dtype, view.extents, view.strides);
+    return ViewIn<V, TestSpace>(TestPointer{static_cast<int>(names.size()), 0}, view.dtype, view.extents, view.strides);
   });
   EXPECT_EQ(names, (std::vector<std::string>{"q", "k_list", "k_list", "v_list", "v_list", "out"}));
   const auto kept = std::move(moved);  // its lists go with it

@@ -164,7 +164,7 @@ TEST(schedules, what_holds_for_every_timeline) {
       const auto cell = [&] { return static_cast<index>(random() % 16); };
       cells.add(random() % 2, 1 + static_cast<index>(random() % widest), cell(), cell(), cell(), step / 10);
     }
-    for (const Policy policy : {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank}) {
+    for (const Policy policy : policies) {
       SCOPED_TRACE(std::string(name(policy)) + ", program " + std::to_string(i));
       const DeviceTimeline timeline = cells.run(policy);
       ASSERT_EQ(timeline.spans.size(), 30u);

@@ -43,19 +43,6 @@ class SideBySideOnCl : public ::testing::Test {
   }
 };
 
-// All that steps touch: what one of them writes, and the rest.
-Status share(ClOverHost& cl, const StepGraph& graph) {
-  for (const bool writes : {true, false})
-    for (const Accesses& accesses : graph.accesses())
-      for (const Access& access : accesses)
-        if (access.writes == writes)
-          if (Status status = cl.share({access.begin, access.end()},
-                                       writes ? ClOverHost::Contents::change : ClOverHost::Contents::stay);
-              !status.ok())
-            return status;
-  return {};
-}
-
 TEST_F(SideBySideOnCl, each_element_has_the_bits_of_its_device) {
   for (const auto& [config, type, kv_type] :
        {std::tuple(tiny(), "w4a16", DType::f16), std::tuple(tiny_mixture(), "f16", DType::i8)}) {
@@ -72,7 +59,7 @@ TEST_F(SideBySideOnCl, each_element_has_the_bits_of_its_device) {
     };
     for (const bool copies : {false, true}) {
       ClOverHost over(std::move(*Cl::make()), copies);
-      ASSERT_TRUE(ok(share(over, passes.graph())));
+      ASSERT_TRUE(ok(over.share(passes.graph(), [](std::size_t) { return true; })));
       StepRunner runner(std::ref(over));
       for (const unsigned every : {1u, 2u, 3u})
         EXPECT_EQ(contents(runner, every), contents(staged, every))

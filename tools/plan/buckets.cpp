@@ -1,7 +1,5 @@
 #include <cstdio>
-#include <fstream>
 #include <span>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,11 +24,9 @@ void print(const char* what, std::span<const index> buckets, std::span<const exe
 
 int plan_buckets(const PlanOptions& options) {
   if (options.lengths.empty()) return wrong("--buckets needs --lengths FILE");
-  std::ifstream file(options.lengths, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return wrong("--lengths is " + options.lengths + ", which cannot be read or is empty");
-  const auto lengths = exec::parse_lengths(text.str());
+  const auto text = read_option("--lengths", options.lengths);
+  if (!text) return wrong(text.error());
+  const auto lengths = exec::parse_lengths(*text);
   if (!lengths) return wrong(lengths.error());
   const auto config = planned_config(options.model);
   if (!config) return wrong(config.error());

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,15 +73,13 @@ class Plan {
     const double alone = print_alone();
     gained("steps placed, one after the other", placement_.us, alone);
     DeviceTimeline best;
-    double least = placement_.us;
-    for (const Policy policy : {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank}) {
+    for (const Policy policy : exec::policies) {
       DeviceTimeline timeline;
       if (Status status = run(policy, timeline); !status.ok()) return wrong(status);
       gained("chunks overlap, " + std::string(name(policy)), timeline.makespan_us(), placement_.us);
       if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);
     }
-    least = std::min(least, best.makespan_us());
-    print_cuts(least);
+    print_cuts(std::min(placement_.us, best.makespan_us()));
     std::printf("\nbest of the policies: lower bound of this placement %.3f ms\n", lower_bound_us(best, edges_) / 1e3);
     for (std::size_t device = 0; device < best.devices.size(); ++device)
       std::printf("  %-12s works %10.3f ms, waits %5.1f%%\n", best.devices[device].c_str(), best.busy_us(device) / 1e3,
@@ -227,11 +223,9 @@ class Plan {
 }  // namespace
 
 int plan_devices(const PlanOptions& options) {
-  std::ifstream file(options.devices, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return wrong("--devices is " + options.devices + ", which cannot be read or is empty");
-  const auto list = exec::DeviceList::from_json(text.str());
+  const auto text = read_option("--devices", options.devices);
+  if (!text) return wrong(text.error());
+  const auto list = exec::DeviceList::from_json(*text);
   if (!list) return wrong("--devices is " + options.devices + ": " + std::string(list.error().message()));
   auto model = planned_model(options.model, Cpu().parallel());
   if (!model) return wrong(model.error());

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/exec/split/place_line.hpp>
@@ -34,7 +35,8 @@ class Llama8B {
     double gpu_us = 0, npu_us = 0;
   };
 
-  explicit Llama8B(bool fast, Order order = Order::exchanged) : fast_(fast), order_(order) {}
+  explicit Llama8B(bool fast, Order order = Order::exchanged, std::vector<index> graphs = Phone().graphs)
+      : fast_(fast), order_(order), graphs_(std::move(graphs)) {}
 
   // Microseconds of a prompt.
   double gpu_only(index tokens) const {
@@ -92,6 +94,7 @@ class Llama8B {
     return weights * weight_bytes / bytes_a_us;
   }
   const Phone& phone() const { return phone_; }
+  const std::vector<index>& graphs() const { return graphs_; }
 
  private:
   static constexpr double never = 1e300;
@@ -128,9 +131,7 @@ class Llama8B {
   Phone phone_;
   bool fast_;
   Order order_;
-
- public:
-  std::vector<index> graphs_ = phone_.graphs;
+  std::vector<index> graphs_;
 };
 
 double tokens_a_second(index tokens, double us) { return static_cast<double>(tokens) / us * 1e6; }
@@ -191,18 +192,9 @@ std::string unaligned() {
   const Llama8B fast(true);
   const auto online = [&](index tokens) { return fast.by_layer(tokens, {tokens}) + fast.phone().build_us(tokens); };
   const auto padded = [&](index tokens) {
-    return fast.by_layer(tokens, {*std::lower_bound(fast.graphs_.begin(), fast.graphs_.end(), tokens)});
+    return fast.by_layer(tokens, {*std::ranges::lower_bound(fast.graphs(), tokens)});
   };
-  const auto pipe = [&](index tokens) {
-    std::vector<index> passes;
-    for (index left = tokens; left > 0; left -= passes.back()) {
-      index pass = fast.graphs_.front();
-      for (const index graph : fast.graphs_)
-        if (graph <= left) pass = graph;
-      passes.push_back(pass);
-    }
-    return fast.by_layer(tokens, passes);
-  };
+  const auto pipe = [&](index tokens) { return fast.by_layer(tokens, exec::several_passes(tokens, fast.graphs())); };
   Comparison table;
   const double tensor = fast.by_tensor(525);
   table.row("online-prepare at 525, times the latency of tensors cut", online(525) / tensor, 2.24, "section 5.3.2");
@@ -222,8 +214,7 @@ std::string unaligned() {
 }
 
 std::string decode() {
-  Llama8B fast(true), slow(false);
-  fast.graphs_ = slow.graphs_ = {1};
+  const Llama8B fast(true, Order::exchanged, {1}), slow(false, Order::exchanged, {1});
   const double gpu_table = fast.gpu_only(1), tensor_table = fast.by_tensor(1);
   const double gpu_reading = fast.by_reading(fast.phone().alone_bytes_a_us);
   const double both_reading = fast.by_reading(fast.phone().shared_bytes_a_us);
@@ -239,8 +230,8 @@ std::string decode() {
 }  // namespace
 
 std::string heterollm_page() {
-  return "## HeteroLLM: Llama-8B on GPU and NPU\n\n" + std::string() + prefill() + "\n" + ablation() + "\n" +
-         unaligned() + "\n" + decode();
+  return "## HeteroLLM: Llama-8B on GPU and NPU\n\n" + prefill() + "\n" + ablation() + "\n" + unaligned() + "\n" +
+         decode();
 }
 
 }  // namespace inlay::tools

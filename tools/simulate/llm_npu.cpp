@@ -204,8 +204,7 @@ std::string bubbles() {
                   digits(100 * timeline.bubble_share(1), 1) + "%"});
   };
   line("the program's order", in_order);
-  for (const Policy policy : {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank})
-    line(std::string(name(policy)), four.overlapped(policy));
+  for (const Policy policy : exec::policies) line(std::string(name(policy)), four.overlapped(policy));
   return "### Bubbles of Qwen1.5-1.8B\n\n" + table.text() + "\n" + policies.text();
 }
 

@@ -102,8 +102,7 @@ Expected<std::unique_ptr<Case>> Case::make(Cl& cl, std::string what, double ulps
   auto moved = std::make_shared<Rebound<InSpace<std::remove_cvref_t<decltype(op)>, Cl>>>(
       rebind<Cl>(op, [&](const auto&, const auto& view) {
         using V = std::remove_cvref_t<decltype(view)>;
-        using Moved = std::conditional_t<std::is_same_v<V, View<V::rank>>, View<V::rank, Cl>, ConstView<V::rank, Cl>>;
-        Moved result({}, view.dtype, view.extents, view.strides);
+        ViewIn<V, Cl> result({}, view.dtype, view.extents, view.strides);
         const auto [buffer, offset] = place(view);
         result.data = SpacePointer<Cl>::advance(made->address(buffer), offset);
         return result;

@@ -156,18 +156,13 @@ template <class Second> class SideBySideEngine final : public Engine {
 
   // Chunks of one text: each reads keys of those before it, and nothing else of them.
   Status record(Recorded& to, std::span<const Pass> passes) {
-    std::vector<ByteRange> kept = {byte_range(logits_)};
+    std::vector<ByteRange> kept = pool_->ranges();
+    kept.push_back(byte_range(logits_));
     for (std::size_t i = 0; i < passes.size(); ++i) {
       GraphRecorder<Cpu, Second> record(to.graph, static_cast<index>(i));
       decoder_->forward(record, *pool_, params_[i].views(),
                         logits_.slice(0, passes[i].first, passes[i].batch->logit_rows()));
       if (Status status = record.take_status(); !status.ok()) return status;
-    }
-    for (index layer = 0; layer < config().layers; ++layer) {
-      const KvLayer<Host> of = pool_->layer(layer);
-      for (const ConstView<4>& each : {ConstView<4>(of.k), ConstView<4>(of.v)}) kept.push_back(byte_range(each));
-      for (const auto& each : {of.k_scale, of.v_scale})
-        if (each.present()) kept.push_back(byte_range(each));
     }
     Arena arena(to.graph.accesses(), kept);
     to.edges = Edges::of(arena.apart());
@@ -202,17 +197,10 @@ template <class Second> class SideBySideEngine final : public Engine {
         if (Status status = change(memory); !status.ok()) return status;
       for (const ByteRange& memory : params_memory_)
         if (Status status = change(memory); !status.ok()) return status;
-      for (const GraphStep& step : recorded.graph.steps())
-        for (const Access& access : step.accesses)
-          if (Status status = access.writes ? change({access.begin, access.end()}) : Status(); !status.ok())
-            return status;
-      for (std::size_t step = 0; step < recorded.placement.size(); ++step)
-        for (const Access& access : recorded.graph.steps()[step].accesses)
-          if (recorded.placement[step] == second_device)
-            if (Status status = second_.share({access.begin, access.end()}, Contents::stay); !status.ok())
-              return status;
+      return second_.share(recorded.graph, [&](std::size_t step) { return recorded.placement[step] == second_device; });
+    } else {
+      return {};
     }
-    return {};
   }
   // Params that have moved are where no step looks.
   void renew() {
@@ -240,15 +228,10 @@ template <class Second> class SideBySideEngine final : public Engine {
     recorded_.clear();
   }
 
-  // By a pass over one token, which is not there: only shapes and weights are looked at.
   Status pack_weights() {
     if (Status status = reserve_logits(1); !status.ok()) return status;
-    BatchViews<Host> token;
-    token.tokens = {nullptr, DType::i32, {1}};
-    token.generated.kv_lens = token.tokens;
     packed_.emplace(second_);
-    decoder_->forward(*packed_, *pool_, token, logits_);
-    return packed_->take_status();
+    return packed_->take_all(*decoder_, *pool_, logits_);
   }
 
   HostTensors tensors_, logits_memory_;

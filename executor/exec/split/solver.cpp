@@ -29,28 +29,11 @@ Status checked(const LinearShape& shape, const SplitDevices& devices) {
   return {};
 }
 
-// Passes of the NPU that have `tokens` and what pads the last of them: the largest graphs that fit, then the smallest
-// that holds the rest. None, where one pass of the largest graph does not do and `one_pass` is asked for.
-struct Passes {
-  std::vector<index> tokens;
-  index padding = 0;
-};
-Passes one_pass(index tokens, std::span<const index> graphs) {
-  if (graphs.empty()) return {{rounded_up(tokens, token_grain)}, rounded_up(tokens, token_grain) - tokens};
+// The pass of the NPU that holds all tokens, what pads it included. None, where the largest graph does not.
+std::vector<index> one_pass(index tokens, std::span<const index> graphs) {
+  if (graphs.empty()) return {rounded_up(tokens, token_grain)};
   const auto graph = std::lower_bound(graphs.begin(), graphs.end(), tokens);
-  if (graph == graphs.end()) return {};
-  return {{*graph}, *graph - tokens};
-}
-Passes several_passes(index tokens, std::span<const index> graphs) {
-  Passes passes;
-  while (tokens > 0) {
-    const auto above = std::upper_bound(graphs.begin(), graphs.end(), tokens);
-    const index pass = above == graphs.begin() ? graphs.front() : *std::prev(above);
-    passes.tokens.push_back(pass);
-    passes.padding = std::max<index>(0, pass - tokens);
-    tokens -= pass;
-  }
-  return passes;
+  return graph == graphs.end() ? std::vector<index>() : std::vector<index>{*graph};
 }
 
 class Search {
@@ -59,36 +42,34 @@ class Search {
 
   LinearSplit least() {
     best_ = timed(shape_, devices_, {});
-    const Passes whole = one_pass(shape_.tokens, devices_.npu_graphs);
-    const bool holds_all = !whole.tokens.empty();
+    const std::vector<index> whole = one_pass(shape_.tokens, devices_.npu_graphs);
+    const bool holds_all = !whole.empty();
     if (holds_all) consider(Cut::npu_only, shape_.outputs, whole);
     if (holds_all)
       for (index n = output_grain; n < shape_.outputs; n += output_grain) consider(Cut::rows, n, whole);
     if (devices_.npu_graphs.empty()) {
-      for (index m = token_grain; m < shape_.tokens; m += token_grain) cut_tokens({{m}, 0});
+      for (index m = token_grain; m < shape_.tokens; m += token_grain) cut_tokens({m});
       return best_;
     }
     for (const index graph : devices_.npu_graphs)
-      if (graph < shape_.tokens) cut_tokens({{graph}, 0});
+      if (graph < shape_.tokens) cut_tokens({graph});
     // All of several passes, or of any first ones of them, and the GPU has what is left.
-    Passes several = several_passes(shape_.tokens, devices_.npu_graphs);
-    while (several.tokens.size() > 1) {
+    std::vector<index> several = several_passes(shape_.tokens, devices_.npu_graphs);
+    while (several.size() > 1) {
       consider(Cut::multi_sequence, shape_.outputs, several);
-      several.tokens.pop_back();
-      several.padding = 0;
+      several.pop_back();
     }
     return best_;
   }
 
  private:
   // Of these tokens the NPU has all outputs, or some.
-  void cut_tokens(const Passes& passes) {
+  void cut_tokens(const std::vector<index>& passes) {
     consider(Cut::sequence, shape_.outputs, passes);
     for (index n = output_grain; n < shape_.outputs; n += output_grain) consider(Cut::hybrid, n, passes);
   }
-  void consider(Cut cut, index outputs, const Passes& passes) {
-    LinearSplit split = timed(
-        shape_, devices_, {.cut = cut, .npu_outputs = outputs, .npu_passes = passes.tokens, .padding = passes.padding});
+  void consider(Cut cut, index outputs, const std::vector<index>& passes) {
+    LinearSplit split = timed(shape_, devices_, {.cut = cut, .npu_outputs = outputs, .npu_passes = passes});
     if (split.us < best_.us) best_ = std::move(split);
   }
 
@@ -99,6 +80,16 @@ class Search {
 
 }  // namespace
 
+std::vector<index> several_passes(index tokens, std::span<const index> graphs) {
+  std::vector<index> passes;
+  while (tokens > 0) {
+    const auto above = std::upper_bound(graphs.begin(), graphs.end(), tokens);
+    passes.push_back(above == graphs.begin() ? graphs.front() : *std::prev(above));
+    tokens -= passes.back();
+  }
+  return passes;
+}
+
 LinearSplit timed(const LinearShape& shape, const SplitDevices& devices, LinearSplit split) {
   const auto part = [&](index outputs, index tokens) {
     return LinearShape{.outputs = outputs, .inputs = shape.inputs, .tokens = tokens};
@@ -107,6 +98,7 @@ LinearSplit timed(const LinearShape& shape, const SplitDevices& devices, LinearS
     return devices.weight_bytes * static_cast<double>(outputs) * static_cast<double>(shape.inputs);
   };
   const index passed = std::accumulate(split.npu_passes.begin(), split.npu_passes.end(), index{0});
+  split.padding = std::max<index>(0, passed - shape.tokens);
   const index npu_tokens = passed - split.padding, gpu_outputs = shape.outputs - split.npu_outputs;
   split.gpu_us = split.npu_us = 0;
   double bytes = 0;

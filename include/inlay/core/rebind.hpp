@@ -43,6 +43,11 @@ template <class Op, class... Ts> struct ListsOf<Op, std::tuple<Field<Op, Ts>...>
 
 }  // namespace detail
 
+// The same kind of view, of the space To: one that is written stays so.
+template <class V, class To>
+using ViewIn =
+    std::conditional_t<std::is_same_v<V, View<V::rank, typename V::space>>, View<V::rank, To>, ConstView<V::rank, To>>;
+
 // The operator over the space To, and the space of an operator: the device's where it has two.
 template <class Op, class To> using InSpace = typename detail::InSpace<std::remove_cvref_t<Op>, To>::type;
 template <class Op> using SpaceOfOp = typename detail::InSpace<std::remove_cvref_t<Op>, Host>::space;

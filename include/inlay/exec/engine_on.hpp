@@ -226,15 +226,10 @@ template <class Chain> class EngineOn final : public Engine {
     }
   }
 
-  // By a pass over one token, which is not there: only shapes and weights are looked at.
   Status pack_weights() {
     if (Status status = reserve_logits(1); !status.ok()) return status;
-    BatchViews<Space> token;
-    token.tokens = {nullptr, DType::i32, {1}};
-    token.generated.kv_lens = token.tokens;
     packed_.emplace(run_.first());
-    decoder_->forward(*packed_, *pool_, token, logits_);
-    return packed_->take_status();
+    return packed_->take_all(*decoder_, *pool_, logits_);
   }
 
   Chain run_;

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include <inlay/core/layout.hpp>
 #include <inlay/core/paged_kv.hpp>
 #include <inlay/core/status.hpp>
 #include <inlay/exec/block_pool.hpp>
@@ -87,6 +89,19 @@ template <class Space = Host> class KvPool : public BlockPool {
 
   std::size_t bytes() const {
     return static_cast<std::size_t>(shape().blocks * shape().block_size * bytes_a_token(shape()));
+  }
+
+  // Where it lies, each layer apart.
+  std::vector<ByteRange> ranges() const {
+    std::vector<ByteRange> all;
+    const auto add = [&](const auto& view) {
+      if (view.present()) all.push_back(byte_range(view));
+    };
+    for (index i = 0; i < shape().layers; ++i) {
+      const KvLayer<Space> of = layer(i);
+      add(of.k), add(of.v), add(of.k_scale), add(of.v_scale);
+    }
+    return all;
   }
 
   KvLayer<Space> layer(index layer) const {

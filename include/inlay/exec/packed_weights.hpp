@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/exec/batch.hpp>
 #include <inlay/exec/tensors.hpp>
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_int8.hpp>
@@ -35,6 +36,16 @@ template <PacksWeights Backend> class PackedWeights<Backend> {
   template <class Op> void operator()(const Op&) {}
   void operator()(const Linear<Host>& op) { take(op); }
   void operator()(const LinearInt8<Host>& op) { take(op); }
+
+  // Those of a model, by a pass over one token, which is not there: only shapes and weights are looked at.
+  template <class Decoder, class Pool, class Space>
+  Status take_all(Decoder& decoder, const Pool& pool, const View<2, Space>& logits) {
+    BatchViews<Space> token;
+    token.tokens = {nullptr, DType::i32, {1}};
+    token.generated.kv_lens = token.tokens;
+    decoder.forward(*this, pool, token, logits);
+    return take_status();
+  }
 
   std::size_t bytes() const { return bytes_; }
   Status take_status() { return std::exchange(status_, Status()); }  // the first failure

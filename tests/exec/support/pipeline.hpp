@@ -17,7 +17,6 @@
 
 namespace inlay::exec::test {
 
-constexpr Policy policies[] = {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank};
 enum : std::size_t { npu_device, cpu_device };
 
 // Passes whose tensors an arena holds, linears on one device, all else on the other.

@@ -47,10 +47,8 @@ template <class... More> class RecordedPassesFor {
     const BlockPool::Shape shape = cache_shape(config, kv_type, block_size, blocks * block_size);
     pool_.emplace(std::move(*KvPool<>::make(shape, tensors_)));
     for (const auto& pass : passes) record(config, shape, pass);
-    for (index layer = 0; layer < config.layers; ++layer) {
-      const KvLayer<Host> of = pool_->layer(layer);
-      keep(of.k), keep(of.v), keep(of.k_scale), keep(of.v_scale);
-    }
+    const std::vector<ByteRange> cache = pool_->ranges();
+    kept_.insert(kept_.end(), cache.begin(), cache.end());
   }
 
   StepGraph& graph() { return graph_; }
@@ -95,7 +93,7 @@ template <class... More> class RecordedPassesFor {
     EXPECT_TRUE(params.commit(batch.views()).ok());
     auto& logits = logits_.emplace_back(static_cast<std::size_t>(batch.logit_rows() * config.vocab));
     const View<2> rows(logits.data(), {batch.logit_rows(), config.vocab});
-    keep(rows);
+    kept_.push_back(byte_range(rows));
 #ifdef INLAY_HAS_NPU
     GraphRecorder<Cpu, Reference, NpuEstimator, More...> record(graph_, std::ssize(params_) - 1);
 #else
@@ -104,9 +102,6 @@ template <class... More> class RecordedPassesFor {
     decoder_->forward(record, *pool_, params.views(), rows);
     const Status recorded = record.take_status();
     EXPECT_TRUE(recorded.ok()) << recorded.message();
-  }
-  template <class V> void keep(const V& view) {
-    if (view.present()) kept_.push_back(byte_range(view));
   }
   static std::byte* memory(const ByteRange& range) { return reinterpret_cast<std::byte*>(range.begin); }
   static std::size_t size(const ByteRange& range) { return static_cast<std::size_t>(range.end - range.begin); }

@@ -19,7 +19,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include <inlay/cl.hpp>
@@ -27,6 +26,7 @@
 #include <inlay/core/rebind.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/plan/accesses.hpp>
+#include <inlay/exec/plan/step_graph.hpp>
 
 namespace inlay::exec {
 
@@ -51,6 +51,19 @@ class ClOverHost {
   // Memory that steps look at, until it is forgotten; it may join regions that are known. What stays was written
   // before.
   Status share(ByteRange memory, Contents contents);
+  // What the steps of a line look at that are `used`: what any step of the line writes changes, the rest stays.
+  template <class Used> Status share(const StepGraph& graph, Used&& used) {
+    Status status;
+    const auto share_each = [&](const GraphStep& step, Contents contents) {
+      for (const Access& access : step.accesses)
+        if (status.ok() && (access.writes || contents == Contents::stay))
+          status = share({access.begin, access.end()}, contents);
+    };
+    for (const GraphStep& step : graph.steps()) share_each(step, Contents::change);
+    for (std::size_t step = 0; step < graph.steps().size(); ++step)
+      if (used(step)) share_each(graph.steps()[step], Contents::stay);
+    return status;
+  }
   // The regions that lie within it. Nothing is under way.
   void forget(ByteRange memory);
 
@@ -60,9 +73,8 @@ class ClOverHost {
     Status status = check(accesses);
     if (!status.ok()) return status;
     const auto there = rebind<Cl>(op, [&]<class V>(const auto&, const V& view) {
-      using Moved = std::conditional_t<std::is_same_v<V, View<V::rank>>, View<V::rank, Cl>, ConstView<V::rank, Cl>>;
-      return Moved(view.empty() ? ClAddress() : address_of(SpacePointer<Host>::byte_offset(view.data)), view.dtype,
-                   view.extents, view.strides);
+      return ViewIn<V, Cl>(view.empty() ? ClAddress() : address_of(SpacePointer<Host>::byte_offset(view.data)),
+                           view.dtype, view.extents, view.strides);
     });
     status = bring(accesses);
     if (status.ok()) status = run_with(cl_, scratch_, there.op);

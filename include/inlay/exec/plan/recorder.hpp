@@ -52,12 +52,9 @@ namespace inlay::exec {
 
 // The contract but for contents.
 template <class Op> Status check_without_contents(const Op& op) {
-  return check(
-      rebind<Planned>(op, []<class V>(const auto&, const V& view) {
-        using Moved =
-            std::conditional_t<std::is_same_v<V, View<V::rank>>, View<V::rank, Planned>, ConstView<V::rank, Planned>>;
-        return Moved(view.data, view.dtype, view.extents, view.strides);
-      }).op);
+  return check(rebind<Planned>(op, []<class V>(const auto&, const V& view) {
+                 return ViewIn<V, Planned>(view.data, view.dtype, view.extents, view.strides);
+               }).op);
 }
 
 // Of a chain that computes on host memory. It must outlive the tape, and stay where it is.

@@ -21,6 +21,7 @@
 namespace inlay::exec {
 
 enum class Policy : unsigned char { chunk_order, fifo, longest_unlock, upward_rank };
+inline constexpr Policy policies[] = {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank};
 
 constexpr std::string_view name(Policy policy) {
   constexpr std::string_view names[] = {"chunk order", "fifo", "longest unlock", "upward rank"};

@@ -73,11 +73,8 @@ template <class... Backends> class RecordedPrompt {
       for (GraphStep& step : graph_.steps().subspan(static_cast<std::size_t>(first))) count_rows(step, count);
       ends_.push_back(begin + count);
     }
+    kept_ = pool->ranges();
     kept_.push_back(byte_range(logits));
-    for (index layer = 0; layer < config.layers; ++layer) {
-      kept_.push_back(byte_range(pool->layer(layer).k));
-      kept_.push_back(byte_range(pool->layer(layer).v));
-    }
     return {};
   }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -54,7 +55,11 @@ struct LinearSplit {
   double us = 0, gpu_us = 0, npu_us = 0;
 };
 
-// What a split takes: gpu_us, npu_us and us of it are filled in.
+// Passes of these graphs, which ascend, that have `tokens` together: the largest that fit, then the smallest that holds
+// the rest.
+std::vector<index> several_passes(index tokens, std::span<const index> graphs);
+
+// What a split takes: its padding, gpu_us, npu_us and us are filled in.
 LinearSplit timed(const LinearShape& shape, const SplitDevices& devices, LinearSplit split);
 
 // A split is taken only where it is faster than either device alone. Errors: a shape that is not above 0, a device
