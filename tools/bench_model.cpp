@@ -52,9 +52,9 @@ double cache_bytes(const exec::ModelConfig& config, DType kv_type, index depth) 
 // square, or less of layers with a window.
 double prefill_flops(const exec::ModelConfig& c, index tokens) {
   const double n = static_cast<double>(tokens);
-  double of_token = 0, pairs = 0;
+  double of_token = 0, attention = 0;
   const Status counted = exec::for_each_tensor(c, [&](const exec::TensorFacts& tensor) {
-    if (tensor.layer < 0 || tensor.rank < 2) return Status{};
+    if ((tensor.layer < 0 && tensor.part != exec::Part::layer_inputs_projection) || tensor.rank < 2) return Status{};
     double size = 1;
     for (int d = 0; d < tensor.rank; ++d) size *= static_cast<double>(tensor.extents[static_cast<std::size_t>(d)]);
     // Of experts a token has top_k.
@@ -63,10 +63,12 @@ double prefill_flops(const exec::ModelConfig& c, index tokens) {
     return Status{};
   });
   for (index i = 0; counted.ok() && i < c.layers; ++i) {
-    const double window = c.layer(i).window > 0 ? std::min(n, static_cast<double>(c.layer(i).window)) : n;
-    pairs += n * window - window * window / 2;
+    const exec::LayerConfig layer = c.layer(i);
+    const double window = layer.window > 0 ? std::min(n, static_cast<double>(layer.window)) : n;
+    const double pairs = n * window - window * window / 2;
+    attention += 2 * pairs * static_cast<double>(c.heads * (layer.head_dim + c.value_dim(layer)));
   }
-  return 2 * n * of_token + 2 * pairs * static_cast<double>(c.heads * (c.head_dim + c.value_dim())) +
+  return 2 * n * of_token + attention +
          2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
 }
 

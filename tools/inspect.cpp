@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/quote.hpp>
@@ -40,11 +41,26 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+// "8 kv heads of 128", or where layers differ "16 kv heads of 256 in 50 layers and 4 kv heads of 512 in 10 layers".
+std::string heads_of_layers(const exec::ModelConfig& c) {
+  std::vector<std::pair<std::string, index>> kinds;
+  for (index i = 0; i < c.layers; ++i) {
+    const exec::LayerConfig layer = c.layer(i);
+    const index value_dim = c.value_dim(layer);
+    const std::string text = counted(layer.kv_heads, "kv head") + " of " + std::to_string(layer.head_dim) +
+                             (value_dim != layer.head_dim ? " and " + std::to_string(value_dim) : "");
+    const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == text; });
+    found == kinds.end() ? void(kinds.emplace_back(text, 1)) : void(++found->second);
+  }
+  std::string text;
+  for (const auto& [kind, layers] : kinds)
+    text += (text.empty() ? "" : " and ") + kind + (kinds.size() > 1 ? " in " + counted(layers, "layer") : "");
+  return text;
+}
+
 void print_sizes(const exec::ModelConfig& c) {
   line("sizes", joined({counted(c.layers, "layer"), "dim " + std::to_string(c.dim), counted(c.heads, "head"),
-                        counted(c.kv_heads, "kv head") + " of " + std::to_string(c.head_dim) +
-                            (c.value_dim() != c.head_dim ? " and " + std::to_string(c.value_dim()) : ""),
-                        "hidden " + std::to_string(c.hidden), "vocabulary " + std::to_string(c.vocab),
+                        heads_of_layers(c), "hidden " + std::to_string(c.hidden), "vocabulary " + std::to_string(c.vocab),
                         "context " + std::to_string(c.context)}));
 }
 
@@ -54,10 +70,13 @@ std::string latents(const exec::LatentConfig& latent) {
 }
 
 void print_attention(const exec::ModelConfig& c) {
-  index windowed = 0, still = 0;
+  index windowed = 0, still = 0, shared = 0, without_v = 0;
   for (index i = 0; i < c.layers; ++i) {
-    windowed += c.layer(i).window > 0;
-    still += c.layer(i).rope == exec::LayerConfig::no_rope;
+    const exec::LayerConfig layer = c.layer(i);
+    windowed += layer.window > 0;
+    still += layer.rope == exec::LayerConfig::no_rope;
+    shared += layer.kv_layer != exec::LayerConfig::own_kv;
+    without_v += layer.v_is_k;
   }
   constexpr const char* qk_norms[] = {"", "q and k normed by head", "q and k normed by row",
                                       "q and k normed behind rope",
@@ -69,7 +88,9 @@ void print_attention(const exec::ModelConfig& c) {
                c.is_latent() ? latents(c.latent) : "", c.qkv_bias ? "biases" : "", c.sinks ? "sinks" : "",
                qk_norms[static_cast<int>(c.qk_norm)], c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
                c.attn_softcap > 0 ? "scores within " + number(c.attn_softcap) : "",
-               still > 0 ? "no rope in " + counted(still, "layer") : ""}));
+               still > 0 ? "no rope in " + counted(still, "layer") : "", c.v_norm ? "v normed by head" : "",
+               without_v > 0 ? "v is k in " + counted(without_v, "layer") : "",
+               shared > 0 ? counted(shared, "layer") + " with the keys and values of earlier ones" : ""}));
   constexpr const char* scalings[] = {"", "linear", "yarn", "llama3", "factors", "longrope"};
   for (const exec::RopeConfig& rope : c.ropes) {
     const bool scaled = rope.scaling != exec::RopeConfig::Scaling::none;
@@ -82,7 +103,8 @@ void print_attention(const exec::ModelConfig& c) {
 }
 
 void print_layers(const exec::ModelConfig& c) {
-  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu", "clipped silu"};
+  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu", "clipped silu",
+                                         "xielu"};
   const exec::LayerNorms& n = c.norms;
   line("layers",
        joined({n.before_attn && n.behind_attn ? "norms before and behind branches"
@@ -95,6 +117,9 @@ void print_layers(const exec::ModelConfig& c) {
                c.residual_scale != 1 ? "branches times " + number(c.residual_scale) : "",
                c.final_softcap > 0 ? "logits within " + number(c.final_softcap) : "",
                c.logit_scale != 1 ? "logits times " + number(c.logit_scale) : "",
+               !c.norm_weights ? "norms without weights" : "", c.embed_norm ? "a norm of the embedding" : "",
+               c.layer_scales ? "a scale of the stream behind each" : "",
+               c.layer_inputs.dim > 0 ? std::to_string(c.layer_inputs.dim) + " inputs of the token for each" : "",
                c.tie_embeddings ? "the head is the embedding" : ""}));
 }
 
@@ -103,14 +128,14 @@ void print_experts(const exec::ModelConfig& c) {
   if (e.count == 0) return;
   index sparse = 0;
   for (index i = 0; i < c.layers; ++i) sparse += c.layer(i).sparse;
-  constexpr const char* scores[] = {"softmax", "sigmoid", "softmax of the chosen"};
+  constexpr const char* scores[] = {"softmax", "sigmoid", "softmax of the chosen", "sparsemixer"};
   line("experts",
        joined({std::to_string(e.top_k) + " of " + std::to_string(e.count) + " in " + counted(sparse, "layer"),
                "hidden " + std::to_string(e.hidden),
                e.shared_hidden > 0
                    ? "a shared one of " + std::to_string(e.shared_hidden) + (e.shared_gate ? " with a gate" : "")
                    : "",
-               scores[static_cast<int>(e.score)],
+               e.beside ? "beside the feed-forward" : "", scores[static_cast<int>(e.score)],
                e.groups > 1 ? std::to_string(e.groups_kept) + " of " + std::to_string(e.groups) + " groups" : "",
                e.biases ? "biases" : "", e.choice_bias ? "a bias of the choice" : "",
                e.renormalize ? "renormalized" : "", e.scale != 1 ? "times " + number(e.scale) : ""}));

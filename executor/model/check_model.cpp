@@ -30,7 +30,7 @@ Status check_tensor(const ModelFile& file, const TensorFacts& facts) {
                                          "; it must be " +
                                          (vector ? "F32, F16 or BF16" : "a float, a block format or I8")};
   if (tensor->type != GgmlType::I8) return {};
-  if (facts.part == Part::embedding)
+  if (facts.part == Part::embedding || facts.part == Part::layer_inputs_embedding)
     return {StatusCode::unsupported, named + " has the type I8; embeddings stay floats or blocks"};
   const WeightTensor* scales = file.scales_of(*tensor);
   if (!scales) return {StatusCode::not_found, named + " is I8 and has no " + quote(facts.name + ".scale")};
@@ -79,6 +79,9 @@ Status check_experts(const ModelConfig& c, const std::string& origin) {
   if (c.activation == Activation::xielu)
     return {StatusCode::unsupported, origin + ": the activation of experts is xielu, whose numbers are a layer's"};
   if (c.parallel) return {StatusCode::unsupported, origin + ": experts stand beside the attention"};
+  if (e.beside && (e.shared_hidden > 0 || !c.norms.before_ffn || c.norm != NormKind::rms || !c.norm_weights))
+    return {StatusCode::unsupported,
+            origin + ": experts beside the feed-forward have a shared one, or there is no RMS norm before both"};
   return {};
 }
 
@@ -120,6 +123,55 @@ Status check_latent(const ModelConfig& c, const std::string& origin) {
   return {};
 }
 
+// What norms without weights, inputs of layers and layers with heads of their own cannot be together with.
+Status check_norms_without_weights(const ModelConfig& c, const std::string& origin) {
+  const bool any = !c.norm_weights || c.embed_norm || c.v_norm;
+  if (any && (c.norm != NormKind::rms || c.is_latent()))
+    return {StatusCode::unsupported, origin + ": norms without weights are no RMS norms, or attention is latent"};
+  if (!c.norm_weights && (c.norms.behind_attn || c.norms.behind_ffn || c.qk_norm == QkNorm::row || c.logit_scale != 1))
+    return {StatusCode::unsupported,
+            origin + ": norms without weights stand behind branches or norm whole rows, or logits are scaled"};
+  return {};
+}
+
+Status check_layer_inputs(const ModelConfig& c, const std::string& origin) {
+  const index dim = c.layer_inputs.dim;
+  if (dim < 0 || dim > (index{1} << 28) / c.layers)
+    return {StatusCode::corrupt_data, origin + ": the length of a layer's inputs is " + std::to_string(dim) +
+                                          "; it must be 0 to " + std::to_string((index{1} << 28) / c.layers)};
+  if (dim > 0 && (c.activation != Activation::gelu_tanh || c.residual_scale != 1))
+    return {StatusCode::unsupported, origin + ": layers have inputs, and another activation or scaled branches"};
+  return {};
+}
+
+// The heads of one layer, and whose keys and values they see.
+Status check_heads(const ModelConfig& c, index i, const std::string& origin) {
+  const LayerConfig layer = c.layer(i);
+  const std::string which = " of layer " + std::to_string(i);
+  if (layer.kv_heads < 1 || c.heads % layer.kv_heads != 0)
+    return {StatusCode::corrupt_data, origin + ": " + std::to_string(c.heads) + " heads" + which + " cannot share " +
+                                          std::to_string(layer.kv_heads) + " kv heads evenly"};
+  if (layer.head_dim < 1 || layer.head_dim > c.head_dim)
+    return {StatusCode::corrupt_data, origin + ": the head dim" + which + " is " + std::to_string(layer.head_dim) +
+                                          "; it must be 1 to " + std::to_string(c.head_dim)};
+  if (layer.rope >= 0 && c.ropes[static_cast<std::size_t>(layer.rope)].dim > layer.head_dim)
+    return {StatusCode::corrupt_data,
+            origin + ": the rope dimension" + which + " is " +
+                std::to_string(c.ropes[static_cast<std::size_t>(layer.rope)].dim) + "; it must be at most its head dim " +
+                std::to_string(layer.head_dim)};
+  if (layer.v_is_k && !c.v_norm)
+    return {StatusCode::unsupported, origin + ": v" + which + " is k, and has no norm"};
+  if (layer.kv_layer == LayerConfig::own_kv) return {};
+  const bool before = layer.kv_layer >= 0 && layer.kv_layer < i;
+  const LayerConfig other = before ? c.layer(layer.kv_layer) : LayerConfig();
+  if (!before || other.kv_layer != LayerConfig::own_kv || other.kv_heads != layer.kv_heads ||
+      other.head_dim != layer.head_dim || c.is_latent())
+    return {StatusCode::corrupt_data, origin + ": the keys and values" + which + " are those of layer " +
+                                          std::to_string(layer.kv_layer) +
+                                          "; it must be one before it with its own, of the same shape"};
+  return {};
+}
+
 Status check_rope(const RopeConfig& rope, index head_dim, const std::string& origin) {
   if (rope.dim < 2 || rope.dim > head_dim || rope.dim % 2 != 0)
     return {StatusCode::corrupt_data, origin + ": the rope dimension is " + std::to_string(rope.dim) +
@@ -132,7 +184,8 @@ Status check_rope(const RopeConfig& rope, index head_dim, const std::string& ori
       return {StatusCode::corrupt_data, origin + ": rope has " + std::to_string(factors->size()) +
                                             " frequency factors; there must be " + std::to_string(rope.dim / 2)};
     for (const float f : *factors)
-      if (!positive(f)) return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be positive"};
+      if (!std::isfinite(f) || f == 0)
+        return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be finite, and none may be 0"};
   }
   // Of whatever context: LongRoPE's factors are as good as the short ones.
   if (auto frequencies = frequencies_of(rope, rope.original_context); !frequencies)
@@ -206,6 +259,8 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
   if (!(c.norm_eps >= 0 && c.norm_eps < 1))
     return {StatusCode::corrupt_data, origin + ": the eps of norms must be 0 to 1"};
   if (Status status = check_experts(c, origin); !status) return status;
+  if (Status status = check_norms_without_weights(c, origin); !status) return status;
+  if (Status status = check_layer_inputs(c, origin); !status) return status;
   // Whole values stand for all layers where those have none of their own.
   for (index i = 0; i < std::max<index>(static_cast<index>(c.per_layer.size()), 1); ++i) {
     const LayerConfig layer = c.layer(i);
@@ -219,8 +274,18 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
     if (layer.rope < LayerConfig::no_rope || layer.rope >= static_cast<int>(c.ropes.size()))
       return {StatusCode::corrupt_data, origin + ": the rope" + which + " is " + std::to_string(layer.rope) +
                                             "; there are " + std::to_string(c.ropes.size())};
+    if (Status status = check_heads(c, i, origin); !status) return status;
   }
   return {};
+}
+
+// Of a layer that looks at another's keys and values, whose own ones nobody computes? Files have them nevertheless.
+bool is_of_unused_kv(const ModelConfig& c, std::string_view name) {
+  for (index i = 0; i < c.layers && !c.per_layer.empty(); ++i)
+    if (c.layer(i).kv_layer != LayerConfig::own_kv)
+      for (const std::string_view part : {"attn_k.", "attn_v.", "attn_k_norm."})
+        if (name.starts_with(block_name(i, part))) return true;
+  return false;
 }
 
 Status check_model(const ModelFile& file) {
@@ -235,7 +300,8 @@ Status check_model(const ModelFile& file) {
   });
   if (!status) return status;
   for (const WeightTensor& tensor : file.tensors())
-    if (!known.contains(tensor.name) && !is_needless(tensor.name) && tensor.size() > 0)
+    if (!known.contains(tensor.name) && !is_needless(tensor.name) && !is_of_unused_kv(file.config, tensor.name) &&
+        tensor.size() > 0)
       return {StatusCode::unsupported, file.path + ": the tensor " + quote(tensor.name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
                                            quote(file.config.architecture) +

@@ -83,7 +83,8 @@ GgmlType target_type(const WeightTensor& t, const TensorFacts& facts, WeightForm
     case WeightFormat::bf16: return GgmlType::BF16;
     default: break;
   }
-  if (facts.part == Part::embedding) return plain && t.type == GgmlType::F32 ? GgmlType::F16 : t.type;
+  if (facts.part == Part::embedding || facts.part == Part::layer_inputs_embedding)
+    return plain && t.type == GgmlType::F32 ? GgmlType::F16 : t.type;
   if (format == WeightFormat::int8) return GgmlType::I8;
   const GgmlType type = format == WeightFormat::q8_0 ? GgmlType::Q8_0 : GgmlType::Q4_0;
   if (k % ggml_format(type).block == 0) return type;
@@ -133,7 +134,7 @@ class GgufConversion {
   Status check_form() {
     const ModelConfig& c = file_.config;
     const Family* family = family_of(c.architecture);
-    if (!family || family->gguf.empty() || family->gguf_fused)
+    if (!family || family->gguf.empty() || family->gguf_read_only)
       return {StatusCode::unsupported,
               file_.path + ": models of the architecture " + quote(c.architecture) + " are not written as GGUF"};
     using enum RopeConfig::Pairing;

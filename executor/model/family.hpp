@@ -46,6 +46,7 @@ enum class Scales : unsigned char {
   cohere,   // logit_scale
   granite,  // embedding_multiplier, residual_multiplier, attention_multiplier, 1 / logits_scaling
   minicpm,  // scale_emb, scale_depth / sqrt(layers), dim_model_base / dim
+  gemma4,   // embeddings by sqrt(dim); scores by 1
 };
 
 // Caps of scores and logits where a file does not say them (ModelConfig); null there: none.
@@ -70,6 +71,8 @@ struct Mixture {
     spaced,        // every moe_layer_interval-th from moe_layer_start_index to moe_layer_end_index (ERNIE 4.5)
   };
   const char* count_key = nullptr;  // null: config.json has no experts
+  FlagKey enabled = {nullptr, true};
+  bool beside = false;  // the feed-forward, not in its place (ExpertsConfig)
   index count = 0, top_k = 0;       // 0: it must say
   const char* top_k_key = "num_experts_per_tok";
   const char* hidden_key = "moe_intermediate_size";
@@ -93,6 +96,16 @@ struct Mixture {
   index first_dense = 0;
   bool gguf = false;              // GGUF's architecture may have experts
   bool gguf_renormalize = false;  // and renormalizes where expert_weights_norm says nothing
+};
+
+// Of Gemma 4, whose layers differ by more than a window: those that see all keys have heads of their own
+// (global_head_dim, num_global_key_value_heads, per_layer_config), and v is k in them where attention_k_eq_v says so;
+// the last num_kv_shared_layers see the keys and values of the last ones of their kind before them, and are twice as
+// wide if use_double_wide_mlp says so; and there may be inputs for each layer (LayerInputs).
+struct LayerKinds {
+  index full_head_dim = 0;  // 0: layers differ by no more than a window
+
+  bool differ() const { return full_head_dim > 0; }
 };
 
 // Latent attention (LatentConfig), with the lengths that count where config.json has none.
@@ -120,9 +133,11 @@ struct Family {
   NormNames norm_names = {"input_layernorm", {}, "post_attention_layernorm", {}};
   NormKind norm = NormKind::rms;
   FlagKey norm_bias = {};
+  bool norm_weights = true, embed_norm = false, v_norm = false;  // as ModelConfig has them
+  bool layer_scales = false;            // a checkpoint has them
   bool norm_adds_one = false;           // a checkpoint has w where 1 + w multiplies
   bool gguf_rms_eps = false;            // GGUF calls the eps of layer norms that of RMS norms
-  bool gguf_fused = false;              // GGUF has q, k and v in one tensor, and gate and up
+  bool gguf_read_only = false;          // q, k and v are one tensor there, and gate and up, or a key has no fact here
   std::string_view gguf_ffn_norm = {};  // what GGUF calls the norm before the feed-forward; empty: ffn_norm
 
   // What config.json means where it says nothing, which is what transformers takes then.
@@ -137,6 +152,8 @@ struct Family {
   double local_theta = 0;      // theta of those; 0: that of the others
   bool yarn_truncates = true;  // where GGUF does not say it
   bool scaled = false;         // rope is scaled, in a way that the file must say
+  bool turns_back = false;     // frequencies are negative
+  bool temperature = false;    // q may grow beyond the original length (llama_4_scaling_beta), which is as far as we go
   bool ntk_alpha = false;      // the scaling called dynamic has an alpha that stretches theta once and for all
   bool tied = false;
   FlagKey qkv_bias = {"attention_bias"}, output_bias = {"attention_bias"}, mlp_bias = {"mlp_bias"};
@@ -144,12 +161,14 @@ struct Family {
   bool sinks = false;
   Windows windows = Windows::none;
   index window = 0, period = 0, full_layers = 28;
+  bool last_is_full = false;  // whatever the file says
   Turning turning = Turning::all;
   Scales scales = Scales::none;
   // Gemma in GGUF, which does not say whose scores are scaled by (dim / heads)^-1/2: those of so many layers.
   index layers_of_largest = 0;
   Softcaps softcaps = {};
   Latent latent = {};
+  LayerKinds kinds = {};
   Mixture mixture = {};
   bool more_layers = false;  // files may have layers behind the last, which draft tokens and compute no text
 

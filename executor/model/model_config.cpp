@@ -8,12 +8,21 @@ namespace inlay::exec {
 void ModelConfig::set_layers(std::vector<LayerConfig> each) {
   per_layer.clear();
   if (each.empty()) return;
-  hidden = each[0].hidden, sliding_window = each[0].window;
-  std::vector<RopeConfig> used;
-  for (const LayerConfig& layer : each) {
-    hidden = std::max(hidden, layer.hidden);
-    sliding_window = std::max(sliding_window, layer.window);
+  for (LayerConfig& layer : each) {
+    if (layer.kv_heads == 0) layer.kv_heads = kv_heads;
+    if (layer.head_dim == 0) layer.head_dim = head_dim;
   }
+  const auto largest = [&](index LayerConfig::* member) {
+    const auto less = [&](const LayerConfig& a, const LayerConfig& b) { return a.*member < b.*member; };
+    return *std::max_element(each.begin(), each.end(), less).*member;
+  };
+  hidden = largest(&LayerConfig::hidden), sliding_window = largest(&LayerConfig::window);
+  kv_heads = largest(&LayerConfig::kv_heads), head_dim = largest(&LayerConfig::head_dim);
+  for (LayerConfig& layer : each) {  // 0 says that they are those of the model
+    if (layer.kv_heads == kv_heads) layer.kv_heads = 0;
+    if (layer.head_dim == head_dim) layer.head_dim = 0;
+  }
+  std::vector<RopeConfig> used;
   for (int rope = 0; rope < static_cast<int>(ropes.size()); ++rope) {
     const int place = static_cast<int>(used.size());
     bool found = false;
@@ -24,7 +33,8 @@ void ModelConfig::set_layers(std::vector<LayerConfig> each) {
   if (!used.empty()) ropes = std::move(used);
   if (std::none_of(each.begin(), each.end(), [](const LayerConfig& layer) { return layer.sparse; })) experts = {};
   const bool alike = std::all_of(each.begin(), each.end(), [&](const LayerConfig& layer) { return layer == each[0]; });
-  if (!alike || each[0].rope == LayerConfig::no_rope || each[0].xielu != Xielu{}) per_layer = std::move(each);
+  if (!alike || each[0].rope == LayerConfig::no_rope || each[0].xielu != Xielu{} || each[0].v_is_k)
+    per_layer = std::move(each);
 }
 
 }  // namespace inlay::exec

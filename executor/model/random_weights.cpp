@@ -43,12 +43,11 @@ class RandomSource final : public WeightSource {
     return ConstView<1>(weights.vectors.back());
   }
 
-  Status embedding(const TensorFacts& tensor, Weights& weights) override {
+  Expected<EmbeddingTable> embedding(const TensorFacts& tensor, Weights& weights) override {
     auto table = random<2>(DType::f16, {tensor.extents[0], tensor.extents[1]}, 1);
-    if (!table) return std::move(table.error());
+    if (!table) return failure(std::move(table.error()));
     weights.tables.push_back(std::move(*table));
-    weights.embedding = weights.tables.back();
-    return {};
+    return EmbeddingTable{.rows = weights.tables.back()};
   }
 
  private:

@@ -80,7 +80,8 @@ Status split_tensors(const ModelConfig& c, const std::string& origin, std::vecto
     if (each.rank > 2 || layer < 0) {
       parts.push_back(each);
     } else if (is_part(each.name, "attn_qkv", stem, kind)) {
-      const index q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+      const LayerConfig facts = c.layer(layer);
+      const index q = c.heads * facts.head_dim, kv = facts.kv_heads * facts.head_dim;
       const Slice slices[] = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
       status = split(each, stem, kind, slices, origin, parts);
     } else if (is_part(each.name, "ffn_gate_up_shexp", stem, kind)) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <inlay/model/fused_linears.hpp>
@@ -28,6 +30,8 @@ LinearWeight* linear_of(LayerWeights& layer, Part part) {
     case Part::shared_gate: return &layer.mixture.shared_gate_up.front();
     case Part::shared_up: return &layer.mixture.shared_gate_up.back();
     case Part::shared_down: return &layer.mixture.shared_down;
+    case Part::input_gate: return &layer.input.gate;
+    case Part::input_projection: return &layer.input.projection;
     default: return nullptr;
   }
 }
@@ -61,6 +65,12 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::shared_up_bias: return &layer.mixture.shared_gate_up.back().bias;
     case Part::shared_down_bias: return &layer.mixture.shared_down.bias;
     case Part::shared_router: return &layer.mixture.shared_router;
+    case Part::router_scale: return &layer.mixture.router_scale;
+    case Part::expert_scales: return &layer.mixture.scales;
+    case Part::expert_norm: return &layer.mixture.norm;
+    case Part::dense_post_norm: return &layer.mixture.dense_post_norm;
+    case Part::expert_post_norm: return &layer.mixture.post_norm;
+    case Part::input_post_norm: return &layer.input.post_norm;
     default: return nullptr;
   }
 }
@@ -76,16 +86,23 @@ class Filling {
       case Part::embedding:
         if (config_.tie_embeddings)
           if (Status status = put(tensor, weights_.head); !status) return status;
-        return source_.embedding(tensor, weights_);
+        return put(tensor, weights_.embedding);
+      case Part::layer_inputs_embedding: return put(tensor, weights_.layer_inputs);
+      case Part::layer_inputs_projection: return put(tensor, weights_.layer_inputs_projection);
+      case Part::layer_inputs_norm: return put_scaled(tensor, std::sqrt(0.5), weights_.layer_inputs_norm);
       case Part::rope_factors:
       case Part::rope_short:
       case Part::rope_long: return {};  // the configuration has them
       case Part::head_bias: return put(tensor, weights_.head.bias);
-      case Part::output_norm: return put_scaled(tensor, weights_.output_norm);
-      case Part::output_norm_bias: return put_scaled(tensor, weights_.output_norm_bias);
+      // The head is linear: what scales the logits may as well scale its x.
+      case Part::output_norm: return put_scaled(tensor, config_.logit_scale, weights_.output_norm);
+      case Part::output_norm_bias: return put_scaled(tensor, config_.logit_scale, weights_.output_norm_bias);
       default: break;
     }
     LayerWeights& layer = weights_.layers[static_cast<std::size_t>(tensor.layer)];
+    if (tensor.part == Part::layer_scale) return put(tensor, layer.scale);
+    if (tensor.part == Part::router_scale)
+      return put_scaled(tensor, 1 / std::sqrt(static_cast<double>(config_.dim)), layer.mixture.router_scale);
     if (LinearWeight* linear = linear_of(layer, tensor.part)) return put(tensor, *linear);
     return put(tensor, *vector_of(layer, tensor.part));
   }
@@ -101,7 +118,8 @@ class Filling {
       for (const LinearWeight& linear : *linears) weights_.linear_bytes += linear.bytes();
     }
     for (const LinearWeight* linear :
-         {&layer.output, &layer.down, &layer.latent.q_b, &layer.latent.kv_b, &mixture.router, &mixture.shared_down})
+         {&layer.output, &layer.down, &layer.latent.q_b, &layer.latent.kv_b, &mixture.router, &mixture.shared_down,
+          &layer.input.gate, &layer.input.projection})
       weights_.linear_bytes += linear->bytes();
     // A token has top_k of them.
     for (const LinearWeight* linear : {&mixture.gate, &mixture.up, &mixture.down})
@@ -111,15 +129,13 @@ class Filling {
   }
 
  private:
-  // The head is linear: what scales the logits may as well scale its x.
-  Status put_scaled(const TensorFacts& tensor, ConstView<1>& place) {
+  Status put_scaled(const TensorFacts& tensor, double scale, ConstView<1>& place) {
     Status status = put(tensor, place);
-    if (!status || config_.logit_scale == 1) return status;
+    if (!status || scale == 1) return status;
     auto scaled = OwnedTensor<1>::make(DType::f32, place.extents);
     if (!scaled) return std::move(scaled.error());
     for (index i = 0; i < tensor.extents[0]; ++i)
-      scaled->view().as<float>()[i] =
-          static_cast<float>(config_.logit_scale * static_cast<double>(place.as<float>()[i]));
+      scaled->view().as<float>()[i] = static_cast<float>(scale * static_cast<double>(place.as<float>()[i]));
     weights_.vectors.push_back(std::move(*scaled));
     place = weights_.vectors.back();
     return {};
@@ -138,10 +154,42 @@ class Filling {
     return {};
   }
 
+  Status put(const TensorFacts& tensor, EmbeddingTable& place) {
+    auto made = source_.embedding(tensor, weights_);
+    if (!made) return std::move(made.error());
+    place = *made;
+    return {};
+  }
+  Status put(const TensorFacts& tensor, float& place) {
+    ConstView<1> one;
+    Status status = put(tensor, one);
+    if (status) place = one.as<float>()[0];
+    return status;
+  }
+
   WeightSource& source_;
   const ModelConfig& config_;
   Weights& weights_;
 };
+
+// Norms that have no weights multiply by these.
+Status take_ones(const ModelConfig& c, Weights& weights) {
+  if (c.norm_weights && !c.embed_norm && !c.v_norm) return {};
+  auto ones = OwnedTensor<1>::make(DType::f32, {std::max(c.dim, c.head_dim)});
+  if (!ones) return std::move(ones.error());
+  std::fill_n(ones->view().as<float>(), ones->view().size(), 1.0f);
+  weights.vectors.push_back(std::move(*ones));
+  weights.ones = weights.vectors.back();
+  if (c.norm_weights) return {};
+  const ConstView<1> of_stream = weights.ones.slice(0, 0, c.dim), of_head = weights.ones.slice(0, 0, c.head_dim);
+  weights.output_norm = of_stream;
+  for (LayerWeights& layer : weights.layers) {
+    if (c.norms.before_attn) layer.attn_norm = of_stream;
+    if (c.norms.before_ffn) layer.ffn_norm = of_stream;
+    if (c.qk_norm != QkNorm::none) layer.q_norm = layer.k_norm = of_head;
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -151,10 +199,12 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
   weights.layers.resize(static_cast<std::size_t>(config.layers));
   for (index i = 0; i < config.layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<std::size_t>(i)];
-    layer.qkv.resize(config.is_latent() ? 2 : 3);
-    const bool sparse = config.layer(i).sparse;
-    if (!sparse || config.experts.shared_hidden > 0)
-      (sparse ? layer.mixture.shared_gate_up : layer.gate_up).resize(config.gated ? 2 : 1);
+    const LayerConfig facts = config.layer(i);
+    const bool has_kv = facts.kv_layer == LayerConfig::own_kv;
+    layer.qkv.resize(config.is_latent() ? 2 : !has_kv ? 1 : facts.v_is_k ? 2 : 3);
+    const std::size_t linears = config.gated ? 2 : 1;
+    if (!facts.sparse || config.experts.beside) layer.gate_up.resize(linears);
+    if (facts.sparse && config.experts.shared_hidden > 0) layer.mixture.shared_gate_up.resize(linears);
   }
   Filling filling(source, config, weights);
   index open = -1;  // the layer whose tensors come
@@ -171,6 +221,7 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
     }
     return filling.put(tensor);
   });
+  if (status) status = take_ones(config, weights);
   if (!status) return failure(std::move(status));
   return weights;
 }

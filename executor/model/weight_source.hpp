@@ -15,8 +15,8 @@ class WeightSource {
   virtual Expected<LinearWeight> linear(const TensorFacts& tensor) = 0;
   // f32, in memory that `weights` or the file keeps.
   virtual Expected<ConstView<1>> vector(const TensorFacts& tensor, Weights& weights) = 0;
-  // The table, its scales and its format.
-  virtual Status embedding(const TensorFacts& tensor, Weights& weights) = 0;
+  // In such memory too.
+  virtual Expected<EmbeddingTable> embedding(const TensorFacts& tensor, Weights& weights) = 0;
 };
 
 // `progress(done, layers)` after each layer.

@@ -33,21 +33,20 @@ class FileSource final : public WeightSource {
     return ConstView<1>(weights.vectors.back());
   }
 
-  Status embedding(const TensorFacts& facts, Weights& weights) override {
+  Expected<EmbeddingTable> embedding(const TensorFacts& facts, Weights&) override {
     const WeightTensor* tensor = file_.find(facts.name);
-    if (tensor == nullptr) return std::move(missing(facts).value());
-    weights.embedding_format = tensor->type;
+    if (tensor == nullptr) return missing(facts);
+    EmbeddingTable table{.format = tensor->type};
     if (is_quantized(tensor->type)) {
-      weights.embedding = {
-          tensor->data, DType::u8, {tensor->extents[0], ggml_row_bytes(tensor->type, tensor->extents[1])}};
-      return {};
+      table.rows = {tensor->data, DType::u8, {tensor->extents[0], ggml_row_bytes(tensor->type, tensor->extents[1])}};
+      return table;
     }
-    weights.embedding = tensor->matrix();
-    if (tensor->type != GgmlType::I8) return {};
+    table.rows = tensor->matrix();
+    if (tensor->type != GgmlType::I8) return table;
     const WeightTensor* scale = file_.scales_of(*tensor);
-    if (scale == nullptr) return {StatusCode::corrupt_data, facts.name + " is I8 and has no scales"};
-    weights.embedding_scale = scale->vector();
-    return {};
+    if (scale == nullptr) return failure(StatusCode::corrupt_data, facts.name + " is I8 and has no scales");
+    table.row_scale = scale->vector();
+    return table;
   }
 
  private:

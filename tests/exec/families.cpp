@@ -81,7 +81,7 @@ std::vector<std::string> names_of(const std::string& together) {
 void write_checkpoint(const Json& each, const std::string& directory) {
   const Json& config = each["config"];
   const std::string type = config["model_type"];
-  const bool gemma = type.starts_with("gemma") || type == "nemotron";  // norms of 1 + w
+  const bool gemma = (type.starts_with("gemma") && type != "gemma4_text") || type == "nemotron";  // norms of 1 + w
   Shard shard;
   const auto add = [&](const std::string& name, const std::vector<index>& shape) {
     const std::vector<float> values = weights_of(name, shape, gemma);
@@ -205,8 +205,9 @@ TEST(families, gguf_holds_the_same_model_or_is_refused) {
   EXPECT_EQ(refused,
             (std::vector<std::string>{"cwm", "deepseek_v3, halves", "flex_olmo", "flex_olmo, renormalized",
                                       "gemma2, without caps", "gemma3", "glm", "glm4", "helium",
-                                      "llama, biases and gelu", "ministral", "phi3", "phi3, longrope",
-                                      "phi3, part of a head", "phimoe", "qwen3_moe, windows", "seed_oss", "youtu"}));
+                                      "llama, biases and gelu", "ministral", "ministral3", "nanochat", "phi3",
+                                      "phi3, longrope", "phi3, part of a head", "phimoe", "qwen3_moe, windows",
+                                      "seed_oss", "youtu"}));
 }
 
 }  // namespace

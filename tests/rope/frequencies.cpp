@@ -66,6 +66,9 @@ TEST(rope, frequencies_follow_their_rules) {
   p = plain;
   p.divisors = divisors;
   for (index i = 0; i < 64; ++i) EXPECT_TRUE(close((*rope_frequencies(p))[i], base(i) / divisors[i])) << i;
+  divisors[3] = -1, divisors[4] = 1e30f;  // back, and not at all
+  EXPECT_TRUE(close(-(*rope_frequencies(p))[3], base(3)));
+  EXPECT_LT(std::abs((*rope_frequencies(p))[4]), 1e-29);
   p.scaling = RopeScaling::longrope, p.factor = 32, p.original_context = 4096;
   EXPECT_EQ(rope_frequencies(p)->magnitude, static_cast<float>(std::sqrt(1 + std::log(32.0) / std::log(4096.0))));
 
@@ -138,6 +141,10 @@ TEST(rope, parameters_are_refused_by_name) {
   EXPECT_NE(message({.rotary_dim = 8, .scaling = static_cast<RopeScaling>(7)}).find("scaling is 7"), std::string::npos);
   const std::vector<float> three(3, 1.0f);
   EXPECT_NE(message({.rotary_dim = 8, .divisors = three}).find("divisors has 3"), std::string::npos);
+  for (const float wrong : {0.0f, INFINITY, NAN}) {
+    const std::vector<float> four = {1, 1, wrong, 1};
+    EXPECT_NE(message({.rotary_dim = 8, .divisors = four}).find("divisors[2]"), std::string::npos) << wrong;
+  }
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ StepWork work_of_prompt(const GraphStep& step, const ModelConfig& config, index 
   work.flops = static_cast<double>(step.rows * step.width);
   if (const auto shape = linear_of(step)) work.flops *= 2 * static_cast<double>(shape->inputs);
   if (step.name == "flash_attention")
-    work.flops = 4 * static_cast<double>(step.rows * seen * config.heads * config.head_dim);
+    work.flops = 4 * static_cast<double>(step.rows * seen * config.heads * config.layer(step.layer).head_dim);
   return work;
 }
 

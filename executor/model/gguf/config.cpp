@@ -9,6 +9,7 @@
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/experts.hpp"
+#include "executor/model/gguf/heads.hpp"
 #include "executor/model/gguf/latent.hpp"
 #include "executor/model/gguf/metadata.hpp"
 
@@ -25,9 +26,10 @@ constexpr Neutral granite_numbers[] = {
     {"logit_scale", 1}, {"residual_scale", 1}, {"embedding_scale", 1}, {"attention.scale", 0}};
 constexpr Neutral softcap_numbers[] = {{"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}};
 constexpr Neutral neutral_numbers[] = {{"attention.output_scale", 1},       {"attention.clamp_kqv", 0},
-                                       {"attention.max_alibi_bias", 0},     {"attention.temperature_scale", 0},
-                                       {"rope.scaling.alpha", 0},           {"rope.scaling.yarn_ext_factor", 1},
+                                       {"attention.max_alibi_bias", 0},     {"rope.scaling.alpha", 0},
+                                                {"rope.scaling.yarn_ext_factor", 1},
                                        {"rope.scaling.yarn_attn_factor", 1}};
+constexpr Neutral temperature_number = {"attention.temperature_scale", 0};
 constexpr Neutral latent_number = {"rope.scaling.yarn_log_multiplier", 0};
 
 void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& family) {
@@ -38,13 +40,15 @@ void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& fa
                                              std::to_string(neutral.value) + " or absent");
   };
   for (const Neutral& each : neutral_numbers) refuse(each);
+  const bool minicpm = family.scales == Scales::minicpm && family.latent.kv_rank == 0;
   for (const Neutral& each : granite_numbers)
-    if (family.scales != Scales::granite &&
+    if (family.scales != Scales::granite && !(minicpm && std::string_view(each.key) != "attention.scale") &&
         !(family.scales == Scales::cohere && std::string_view(each.key) == "logit_scale"))
       refuse(each);
+  if (!family.temperature) refuse(temperature_number);
   if (!family.softcaps.has_keys)
     for (const Neutral& each : softcap_numbers) refuse(each);
-  if (family.latent.kv_rank == 0) refuse(latent_number);
+  if (family.latent.kv_rank == 0 && !family.temperature) refuse(latent_number);
   if (index experts = 0; !family.mixture.gguf && meta.integer(arch + ".expert_count", experts, false) && experts > 0)
     meta.fail(StatusCode::unsupported,
               "the architecture " + quote(arch) + " with " + std::to_string(experts) + " experts; it must have none");
@@ -85,6 +89,7 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, const Family& family
     if (tensor.name == "blk.0.ffn_down.bias" || tensor.name == "blk.0.ffn_down_shexp.bias") c.mlp_bias = true;
     if (tensor.name == "blk.0.attn_norm.bias") c.norm_bias = true;
     if (tensor.name == "output.bias") c.head_bias = true;
+    if (tensor.name == "blk.0.layer_output_scale.weight") c.layer_scales = true;
     if (tensor.name == "blk.0.ffn_norm.weight" && family.parallel.key) c.parallel = false;
     if (tensor.name == "blk.0.attn_q_norm.weight" && c.qk_norm == QkNorm::none)
       c.qk_norm = c.norm == NormKind::layer ? QkNorm::each_head : QkNorm::head;
@@ -124,6 +129,8 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
     rope.truncate = family.yarn_truncates;
     meta.boolean(gguf_yarn_truncate, rope.truncate);
     rope.attention_factor = gguf_yarn_magnitude(c, rope);
+    if (double all = 0; family.temperature && meta.number(arch + ".rope.scaling.yarn_log_multiplier", all, false))
+      rope.attention_factor /= 0.1 * all * std::log(rope.factor) + 1;
   } else if (type != "none" && type != "longrope") {  // which tensors tell of
     meta.fail(StatusCode::unsupported, "rope scaling " + quote(type) + "; it must be none, linear, yarn or longrope");
   }
@@ -131,6 +138,9 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
   meta.number(arch + ".rope.scaling.attn_factor", attention, false);
   rope.attention_factor *= attention;
   if (c.is_latent()) read_gguf_latent_scale(meta, arch, c);
+  if (double beta = 0; family.temperature && meta.number(arch + ".attention.temperature_scale", beta, false) &&
+                       beta != 0 && type == "yarn")
+    c.context = std::min(c.context, rope.original_context);
 }
 
 // Which layers have a window: the array that says it, or else what goes without saying in the family.
@@ -186,6 +196,7 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
   meta.number(arch + ".rope.freq_base_swa", local.theta, false);
   if (!meta.ok()) return;
   c.hidden = *std::max_element(widths.begin(), widths.end());
+  meta.integer(arch + ".rope.dimension_count_swa", local.dim, false);
   if (local != c.ropes[0]) c.ropes.push_back(std::move(local));
   std::vector<LayerConfig> each(static_cast<std::size_t>(c.layers));
   for (std::size_t i = 0; i < each.size(); ++i) {
@@ -197,6 +208,8 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
     if (!family.turns(i, layer.window > 0, window > 0)) layer.rope = LayerConfig::no_rope;
   }
   read_xielu(meta, c, each);
+  if (family.kinds.differ()) read_gguf_heads(file, meta, arch, c, each);
+  if (!meta.ok()) return;
   c.set_layers(std::move(each));
 }
 
@@ -209,10 +222,18 @@ void read_scales(GgufMetadata& meta, const std::string& arch, const Family& fami
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
       return;
     }
-    case Scales::minicpm:  // of the one model that there is
+    case Scales::gemma4: c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1; return;
+    case Scales::minicpm: {  // older files, and all of MiniCPM3, say none of them
+      double logits = static_cast<double>(c.dim) / 256;
       c.embed_scale = 12, c.residual_scale = 1.4 / std::sqrt(static_cast<double>(c.layers));
-      c.logit_scale = 256 / static_cast<double>(c.dim);
+      if (family.latent.kv_rank == 0) {
+        meta.number(arch + ".embedding_scale", c.embed_scale, false);
+        meta.number(arch + ".residual_scale", c.residual_scale, false);
+        meta.number(arch + ".logit_scale", logits, false);
+      }
+      c.logit_scale = 1 / logits;
       return;
+    }
     case Scales::cohere: meta.number(arch + ".logit_scale", c.logit_scale, true); return;
     case Scales::granite: {
       double logits = 1;
@@ -253,7 +274,7 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   meta.integer(arch + ".context_length", c.context, true);
   meta.integer(arch + ".attention.head_count", c.heads, true);
   c.kv_heads = c.heads;
-  meta.integer(arch + ".attention.head_count_kv", c.kv_heads, false);
+  if (!family.kinds.differ()) meta.integer(arch + ".attention.head_count_kv", c.kv_heads, false);
   c.norm = family.norm;
   meta.number(arch + gguf_norm_eps(c.norm, &family), c.norm_eps, true);
   if (meta.ok() && (c.heads < 1 || c.dim < 1))
@@ -271,6 +292,7 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   if (family.parallel.key) meta.boolean(arch + "." + family.parallel.key, c.parallel);
   c.qk_norm = family.has_qk_norm.key ? QkNorm::none : family.qk_norm, c.activation = family.activation;
   c.gated = family.gated, c.sinks = family.sinks;
+  c.norm_weights = family.norm_weights, c.embed_norm = family.embed_norm, c.v_norm = family.v_norm;
   c.qkv_bias = !family.qkv_bias.key && family.qkv_bias.otherwise;
   read_rope(file, meta, arch, family, c);
   if (meta.ok() && with_tensors) read_tensors(file, meta, family, c);

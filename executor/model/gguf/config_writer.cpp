@@ -8,6 +8,7 @@
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/experts.hpp"
+#include "executor/model/gguf/heads.hpp"
 #include "executor/model/gguf/latent.hpp"
 
 namespace inlay::exec {
@@ -112,6 +113,8 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
     return refuse("a scale of embeddings, branches, scores or logits");
   if (!near(read->attn_softcap, c.attn_softcap) || !near(read->final_softcap, c.final_softcap))
     return refuse("a cap of scores or logits");
+  if (read->layer_inputs != c.layer_inputs || read->norm_weights != c.norm_weights || read->v_norm != c.v_norm)
+    return refuse("the inputs of layers, or a norm without weights,");
   ExpertsConfig experts = read->experts;
   if (near(experts.scale, c.experts.scale)) experts.scale = c.experts.scale;
   if (experts != c.experts) return refuse("the mixture of experts");
@@ -120,6 +123,8 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
   if (latent != c.latent) return refuse("latent attention, whose norms have the eps of all others,");
   for (index i = 0; i < c.layers; ++i) {
     const LayerConfig ours = c.layer(i), theirs = read->layer(i);
+    if (ours.kv_heads != theirs.kv_heads || ours.head_dim != theirs.head_dim || ours.kv_layer != theirs.kv_layer)
+      return refuse("the heads of layer " + std::to_string(i));
     if (ours.sparse != theirs.sparse) return refuse("the choice of layers that have experts");
     const auto rope_of = [](const ModelConfig& of, const LayerConfig& layer) {
       return of.ropes[static_cast<std::size_t>(layer.rope)];
@@ -147,12 +152,21 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   writer.set("general.name", c.name.empty() ? c.architecture : c.name);
   number("context_length", c.context), number("embedding_length", c.dim), number("block_count", c.layers);
   number("vocab_size", c.vocab);
-  number("attention.head_count", c.heads), number("attention.head_count_kv", c.kv_heads);
-  number("attention.key_length", c.head_dim), number("attention.value_length", c.value_dim());
+  number("attention.head_count", c.heads);
+  if (family && family->kinds.differ()) {
+    if (Status status = write_gguf_heads(c, arch, origin, writer); !status) return status;
+  } else {
+    number("attention.head_count_kv", c.kv_heads);
+    number("attention.key_length", c.head_dim), number("attention.value_length", c.value_dim());
+  }
   write_gguf_latent(c, arch, writer);
   writer.set(arch + gguf_norm_eps(c.norm, family), static_cast<float>(c.norm_eps));
   if (family && family->parallel.key) writer.set(arch + "." + family->parallel.key, c.parallel);
   if (family && family->scales == Scales::cohere) real("logit_scale", c.logit_scale);
+  if (family && family->scales == Scales::minicpm && !c.is_latent()) {
+    real("embedding_scale", c.embed_scale), real("residual_scale", c.residual_scale);
+    real("logit_scale", 1 / c.logit_scale);
+  }
   if (family && family->scales == Scales::granite) {
     real("embedding_scale", c.embed_scale), real("residual_scale", c.residual_scale);
     real("logit_scale", 1 / c.logit_scale);
@@ -162,6 +176,8 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   if (family && c.final_softcap != family->softcaps.logits) real("final_logit_softcapping", c.final_softcap);
   if (family) write_gguf_experts(c, arch, family->mixture, writer);
   number("rope.dimension_count", rope.dim);
+  if (const index dim = c.ropes[static_cast<std::size_t>(kinds->windowed)].dim; dim != rope.dim)
+    number("rope.dimension_count_swa", dim);
   real("rope.freq_base", rope.theta);
   write_xielu(c, writer);
   write_layers(c, arch, rope.theta, c.ropes[static_cast<std::size_t>(kinds->windowed)].theta, writer);

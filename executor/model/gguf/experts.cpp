@@ -35,6 +35,7 @@ void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixtur
   e.renormalize = mixture.gguf_renormalize;
   meta.boolean(arch + ".expert_weights_norm", e.renormalize);
   if (meta.number(arch + ".expert_weights_scale", e.scale, false) && e.scale == 0) e.scale = 1;  // as llama.cpp has it
+  e.beside = mixture.beside;
   e.biases = mixture.biases, e.choice_bias = mixture.choice_bias || e.score == MoeScore::sigmoid;
   if (mixture.in_groups) {
     integer("expert_group_count", e.groups), integer("expert_group_used_count", e.groups_kept);

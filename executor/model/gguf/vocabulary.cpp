@@ -62,13 +62,16 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     meta.boolean(character_bpe_key, by_rank);
     t.kind = by_rank ? TokenizerData::Kind::character_bpe : TokenizerData::Kind::spm;
     t.add_bos = t.add_space_prefix = true;
+  } else if (model == "gemma4") {
+    t.kind = TokenizerData::Kind::character_bpe;
+    t.add_bos = true;
   } else if (model == "gpt2") {
     t.kind = TokenizerData::Kind::bpe;
     std::string pre = "default";
     meta.text("tokenizer.ggml.pre", pre, false);
     set_pre_tokenizer(t, pre);
   } else {
-    meta.fail(StatusCode::unsupported, "the tokenizer " + quote(model) + "; it must be llama (SPM) or gpt2 (BPE)");
+    meta.fail(StatusCode::unsupported, "the tokenizer " + quote(model) + "; it must be llama (SPM), gpt2 (BPE) or gemma4 (BPE)");
   }
   const bool spm = t.kind == TokenizerData::Kind::spm;
   meta.strings("tokenizer.ggml.tokens", t.tokens, true);

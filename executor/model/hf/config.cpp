@@ -61,6 +61,7 @@ bool is_read(std::string_view key, const Family& family) {
   if ((family.pairing_key && key == family.pairing_key) || (family.rotary_dim && key == "rotary_dim")) return true;
   if (key == family.activation_key || (gemma_says && family.scales == Scales::gemma) || key == family.norm_eps_key)
     return true;
+  if (is_hf_kinds_key(key, family.kinds)) return true;
   return in(always) || in(windows) || is_hf_experts_key(key, family.mixture) || is_hf_latent_key(key, family.latent) ||
          (family.scales == Scales::minicpm && in(minicpm)) ||
          (family.turning == Turning::three_of_four && in(turning)) ||
@@ -106,6 +107,7 @@ bool is_neutral(std::string_view key, const Json& value) {
                                       "use_qk_norm",
                                       "use_qkv_bias",
                                       "use_sliding_window"};
+  if (key == "use_bidirectional_attention" && value == "vision") return true;  // of images, which no text has
   const bool empty = value.is_null() || ((value.is_object() || value.is_array()) && value.size() == 0);
   return empty || (value.is_false() && std::find(std::begin(off), std::end(off), key) != std::end(off));
 }
@@ -161,6 +163,7 @@ void read_scales(const Json& json, JsonFields& f, const Family& family, ModelCon
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
       return;
     }
+    case Scales::gemma4: c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1; return;
     case Scales::cohere: c.logit_scale = 0.0625, f.number("logit_scale", c.logit_scale); return;
     case Scales::granite: {
       double logits = 1;
@@ -174,8 +177,10 @@ void read_scales(const Json& json, JsonFields& f, const Family& family, ModelCon
       // Null is the number at which nothing is scaled.
       const double dim = static_cast<double>(c.dim), layers = std::sqrt(static_cast<double>(c.layers));
       double depth = json.contains("scale_depth") ? layers : 1.4, base = json.contains("dim_model_base") ? dim : 256;
+      const bool stated = family.latent.kv_rank == 0;  // MiniCPM 1, 2 and 4, whose code means 1 where a file is silent
       c.embed_scale = 12;
-      f.number("scale_emb", c.embed_scale), f.number("scale_depth", depth), f.number("dim_model_base", base);
+      f.number("scale_emb", c.embed_scale, stated), f.number("scale_depth", depth, stated);
+      f.number("dim_model_base", base, stated);
       c.residual_scale = depth / layers, c.logit_scale = base / dim;
       return;
     }
@@ -220,6 +225,8 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
     if (flag.key) f.boolean(flag.key, *fact);
   }
   c.norms = family.norms(c.parallel), c.norm = family.norm;
+  c.norm_weights = family.norm_weights, c.embed_norm = family.embed_norm, c.v_norm = family.v_norm;
+  c.layer_scales = family.layer_scales;
   c.sinks = family.sinks;
   bool has_qk_norm = family.has_qk_norm.otherwise;
   if (family.has_qk_norm.key) f.boolean(family.has_qk_norm.key, has_qk_norm);

@@ -25,7 +25,7 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
   const auto in = [&](std::initializer_list<std::string_view> list) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
-  return key == mixture.count_key || key == mixture.hidden_key ||
+  return key == mixture.count_key || (mixture.enabled.key && key == mixture.enabled.key) || key == mixture.hidden_key ||
          (mixture.renormalize.key && key == mixture.renormalize.key) || key == mixture.top_k_key ||
          (mixture.jitter_key && key == mixture.jitter_key) || in({"num_experts_per_tok"}) ||
          in({count_keys[0], count_keys[1]}) || (mixture.by_method && key == "topk_method") ||
@@ -69,7 +69,11 @@ void read_method(JsonFields& f, ExpertsConfig& e) {
 Status read_hf_experts(const Json& json, const std::string& origin, const Mixture& mixture, ModelConfig& c) {
   if (!mixture.count_key) return {};
   JsonFields f(json, origin);
+  bool enabled = mixture.enabled.otherwise;
+  if (mixture.enabled.key) f.boolean(mixture.enabled.key, enabled);
+  if (!enabled) return f.take_status();
   ExpertsConfig& e = c.experts;
+  e.beside = mixture.beside;
   e.count = mixture.count, e.top_k = mixture.top_k, e.hidden = mixture.hidden;
   f.integer(mixture.count_key, e.count);
   for (const char* other : count_keys) {
@@ -185,6 +189,8 @@ bool take_hf_expert(std::string_view name, ExpertTensors::Place& place) {
   if (!take_hf_layer(name, place.layer)) return false;
   constexpr std::pair<std::string_view, const char*> stacked[] = {
       {"mlp.experts.gate_up_proj", ExpertTensors::gate_and_up},
+      {"experts.gate_up_proj", ExpertTensors::gate_and_up},
+      {"experts.down_proj", "ffn_down_exps"},
       {"mlp.experts.down_proj", "ffn_down_exps"},
       {"block_sparse_moe.experts.gate_up_proj", ExpertTensors::gate_and_up},
       {"block_sparse_moe.experts.down_proj", "ffn_down_exps"},

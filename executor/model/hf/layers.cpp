@@ -96,6 +96,7 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
     }
     layers[i].window = sliding ? window : 0;
   }
+  if (family.last_is_full) layers.back().window = 0;
   return {};
 }
 
@@ -135,8 +136,14 @@ Status read_hf_layers(const Json& json, const std::string& origin, const Family&
   if (Status status = read_widths(json, origin, layers); !status) return status;
   if (Status status = read_windows(json, origin, family, layers); !status) return status;
   if (Status status = read_hf_sparse(json, origin, family.mixture, c, layers); !status) return status;
+  if (Status status = read_hf_heads(json, origin, family.kinds, c, layers); !status) return status;
   HfLayerKinds kinds;
-  for (const LayerConfig& layer : layers) (layer.window > 0 ? kinds.sliding : kinds.full) = true;
+  for (const LayerConfig& layer : layers) {
+    const bool sliding = layer.window > 0;
+    (sliding ? kinds.sliding : kinds.full) = true;
+    index& head_dim = sliding ? kinds.sliding_head_dim : kinds.full_head_dim;
+    head_dim = std::max(head_dim, layer.head_dim);
+  }
   if (Status status = read_hf_rope(json, origin, family, kinds, c); !status) return status;
   if (Status status = read_turning(json, origin, family, c.ropes.size(), layers); !status) return status;
   c.set_layers(std::move(layers));

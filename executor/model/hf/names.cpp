@@ -11,7 +11,9 @@ namespace inlay::exec {
 
 bool is_of_another_modality(std::string_view name) {
   constexpr std::string_view models[] = {"vision_tower.", "multi_modal_projector.", "mm_projector.",
-                                         "model.vision_tower.", "model.multi_modal_projector."};
+                                         "model.vision_tower.", "model.multi_modal_projector.",
+                                         "model.embed_vision.", "model.audio_tower.",
+                                         "model.embed_audio."};
   return std::any_of(std::begin(models), std::end(models),
                      [&](std::string_view each) { return name.starts_with(each); });
 }
@@ -49,6 +51,9 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
   constexpr std::pair<std::string_view, std::string_view> whole[] = {
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.tok_embeddings.weight", "token_embd.weight"},
+      {"model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight"},
+      {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight"},
+      {"model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight"},
       {"model.norm.weight", "output_norm.weight"},
       {"model.norm.bias", "output_norm.bias"},
       {"model.final_layernorm.weight", "output_norm.weight"},
@@ -85,6 +90,13 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
       {"block_sparse_moe.gate", "ffn_gate_inp"},
       {"block_sparse_moe.router.layer", "ffn_gate_inp"},
       {"mlp.router", "ffn_gate_inp"},
+      {"router.proj", "ffn_gate_inp"},  // from here: Gemma 4
+      {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
+      {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
+      {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
+      {"per_layer_input_gate", "inp_gate"},
+      {"per_layer_projection", "proj"},
+      {"post_per_layer_input_norm", "post_norm"},
       {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
       {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
       {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
@@ -103,7 +115,13 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
     if (name == theirs) return std::string(ours);
   index layer = 0;
   if (!take_hf_layer(name, layer)) return std::nullopt;
-  if (name == "self_attn.sinks") return block_name(layer, "attn_sinks.weight");
+  constexpr std::pair<std::string_view, std::string_view> vectors[] = {
+      {"self_attn.sinks", "attn_sinks.weight"},
+      {"router.scale", "ffn_gate_inp.scale"},
+      {"router.per_expert_scale", "ffn_down_exps.scale"},
+      {"layer_scalar", "layer_output_scale.weight"}};
+  for (const auto& [theirs, ours] : vectors)
+    if (name == theirs) return block_name(layer, ours);
   for (const std::string_view bias : {"mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias",
                                       "block_sparse_moe.e_score_correction_bias"})
     if (name == bias) return block_name(layer, "exp_probs_b.bias");

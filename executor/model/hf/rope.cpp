@@ -37,7 +37,8 @@ std::vector<float> llama3_freq_factors(const RopeConfig& rope) {
 
 // Keys that a scaling is described by, beside those that any may have. What stands there and is read by nobody would
 // change the numbers unseen.
-Status refuse_unread(const Json& scaling, const std::string& type, bool with_alpha, const std::string& where) {
+Status refuse_unread(const Json& scaling, const std::string& type, bool with_alpha, bool temperature,
+                     const std::string& where) {
   constexpr std::string_view always[] = {
       "rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "original_max_position_embeddings",
       "finetuned"};
@@ -45,6 +46,7 @@ Status refuse_unread(const Json& scaling, const std::string& type, bool with_alp
   constexpr std::string_view longrope[] = {"short_factor", "long_factor", "attention_factor", "short_mscale",
                                            "long_mscale"};
   constexpr std::string_view ntk_alpha[] = {"alpha", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"};
+  constexpr std::string_view of_temperature[] = {"llama_4_scaling_beta", "max_position_embeddings"};
   constexpr std::string_view yarn[] = {"beta_fast", "beta_slow",      "attention_factor",
                                        "mscale",    "mscale_all_dim", "truncate"};
   std::span<const std::string_view> own;
@@ -56,7 +58,8 @@ Status refuse_unread(const Json& scaling, const std::string& type, bool with_alp
     return std::find(list.begin(), list.end(), key) != list.end();
   };
   for (const auto& [key, value] : scaling.members()) {
-    const bool known = value.is_null() || in(always, key) || in(own, key);
+    const bool known =
+        value.is_null() || in(always, key) || in(own, key) || (temperature && in(of_temperature, key));
     if (!known)
       return {StatusCode::unsupported,
               where + " has the key " + quote(key) + ", which a scaling of the type " + quote(type) + " does not read"};
@@ -106,15 +109,31 @@ void read_partial(JsonFields& fields, const Family& family, index head_dim, doub
   rope.dim = static_cast<index>(static_cast<double>(head_dim) * partial);
 }
 
+// Gemma 4's full layers: the first pairs turn, at the pace of all the head's, and the others stand still.
+std::vector<float> proportional_factors(JsonFields& fields, const RopeConfig& rope) {
+  constexpr float still = 1e30f;  // as GGUF's writers have it
+  double partial = 1;
+  fields.number("partial_rotary_factor", partial);
+  if (!(partial > 0 && partial <= 1))
+    fields.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
+  if (!fields.ok()) return {};
+  std::vector<float> factors(static_cast<std::size_t>(rope.dim / 2), still);
+  const auto turning = static_cast<std::ptrdiff_t>(std::floor(partial * static_cast<double>(rope.dim) / 2));
+  std::fill(factors.begin(), factors.begin() + turning, static_cast<float>(rope.factor));
+  return factors;
+}
+
 // One object of `rope_type`, `factor` and so on; `where` names it in messages.
 Status read_scaling(const Json& scaling, const std::string& where, JsonFields& top, const Family& family,
                     ModelConfig& c, RopeConfig& rope) {
   if (!scaling.is_object()) return {StatusCode::corrupt_data, where + " is no object"};
   JsonFields fields(scaling, where);
   fields.number("rope_theta", rope.theta);
-  if (scaling.contains("partial_rotary_factor")) read_partial(fields, family, turning_dim(c), 1, rope);
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
+  const bool proportional = type == "proportional" && family.kinds.differ();
+  if (scaling.contains("partial_rotary_factor") && !proportional)
+    read_partial(fields, family, turning_dim(c), 1, rope);
   if (type == "su") type = "longrope";  // its name in older files
   double alpha = 0;
   const bool with_alpha = family.ntk_alpha && type == "dynamic" && fields.number("alpha", alpha);
@@ -172,6 +191,10 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
     rope.freq_factors = read_factors(fields, scaling, "short_factor", rope.dim / 2);
     rope.long_factors = read_factors(fields, scaling, "long_factor", rope.dim / 2);
     rope.factor = 1;  // the lists hold all of it
+  } else if (proportional) {
+    rope.scaling = RopeConfig::Scaling::freq_factors;
+    rope.freq_factors = proportional_factors(fields, rope);
+    rope.factor = 1;
   } else if (with_alpha) {
     if (!(alpha > 0) || rope.dim < 4)
       fields.fail(StatusCode::corrupt_data,
@@ -185,8 +208,10 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
     fields.fail(StatusCode::unsupported,
                 "rope scaling " + quote(type) + "; it must be default, linear, dynamic, yarn, llama3 or longrope");
   }
+  if (double beta = 0; family.temperature && fields.number("llama_4_scaling_beta", beta) && beta != 0)
+    c.context = std::min(c.context, rope.original_context);
   if (Status status = fields.take_status(); !status) return status;
-  return refuse_unread(scaling, type, with_alpha, where);
+  return refuse_unread(scaling, type, with_alpha, family.temperature, where);
 }
 
 // Newer files: a description for each kind of layer.
@@ -200,6 +225,8 @@ Status read_by_kind(const Json& ropes, const std::string& where, JsonFields& top
     const Json scaling = ropes.find(kind);
     if (!scaling) return {StatusCode::not_found, where + " has no key " + quote(kind)};
     RopeConfig rope = plain;
+    const bool full = std::string_view(kind) == "full_attention";
+    if (family.kinds.differ()) rope.dim = full ? kinds.full_head_dim : kinds.sliding_head_dim;
     if (Status status = read_scaling(scaling, where + " of " + kind, top, family, c, rope); !status) return status;
     c.ropes.push_back(std::move(rope));
   }
@@ -235,6 +262,13 @@ Status read_hf_rope(const Json& json, const std::string& origin, const Family& f
       return top.take_status();
     }
     if (Status status = read_scaling(scaling, where, top, family, c, c.ropes[0]); !status) return status;
+  }
+  if (family.turns_back && top.ok()) {
+    RopeConfig& only = c.ropes[0];
+    if (only.scaling != RopeConfig::Scaling::none)
+      return {StatusCode::unsupported, where + " has a scaling; it must have none in this architecture"};
+    only.scaling = RopeConfig::Scaling::freq_factors;
+    only.freq_factors.assign(static_cast<std::size_t>(only.dim / 2), -1.0f);
   }
   // Layers with a window may have a theta of their own, and are never scaled then.
   if (family.local_theta > 0) rope.theta = family.local_theta;

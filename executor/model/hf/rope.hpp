@@ -14,6 +14,7 @@ namespace inlay::exec {
 // Which kinds of layers a model has.
 struct HfLayerKinds {
   bool full = false, sliding = false;
+  index full_head_dim = 0, sliding_head_dim = 0;  // the largest
 };
 
 // Fills config.ropes: that of all layers, or first that of full ones and then that of sliding ones.

@@ -35,14 +35,22 @@ struct Sequence {
 
 class BlockPool {
  public:
+  struct LayerShape {
+    index kv_heads = 0, head_dim = 0, value_dim = 0;  // without kv heads: it has no cache
+    bool operator==(const LayerShape&) const = default;
+  };
   struct Shape {
     index layers = 0, kv_heads = 0, head_dim = 0;
     index value_dim = 0;       // 0: head_dim
     DType dtype = DType::f16;  // f32 f16 bf16 i8
     index block_size = 16;     // slots
     index blocks = 0;
+    std::vector<LayerShape> per_layer = {};  // empty: all are alike
 
-    index width_of_values() const { return value_dim > 0 ? value_dim : head_dim; }
+    LayerShape layer(index i) const {
+      if (!per_layer.empty()) return per_layer[static_cast<std::size_t>(i)];
+      return {kv_heads, head_dim, value_dim > 0 ? value_dim : head_dim};
+    }
     bool is_quantized() const { return dtype == DType::i8; }  // its elements have scales
   };
   // What a block holds since it was last taken.

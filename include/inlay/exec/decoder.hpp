@@ -10,6 +10,7 @@
 // Everything lies in one memory space: weights were uploaded there once, activations never leave it.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include <inlay/exec/feed_forward.hpp>
 #include <inlay/exec/kv_pool.hpp>
 #include <inlay/exec/latent_attention.hpp>
+#include <inlay/exec/layer_inputs.hpp>
 #include <inlay/exec/tensors.hpp>
 #include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
@@ -68,6 +70,7 @@ template <class Space = Host> class Decoder {
     if (pairs.empty()) return;
     for (index layer = 0; layer < config_.layers; ++layer) {
       const KvLayer<Space> of = cache.layer(layer);
+      if (!of.k.present()) continue;  // the layer looks at another's
       run(CopyBlocks<Space>{.k_cache = flat_cache(of.k),
                             .v_cache = flat_cache(of.v),
                             .k_scale = of.k_scale,
@@ -92,21 +95,25 @@ template <class Space = Host> class Decoder {
                            .cos = rope.cos.slice(0, 0, tokens),
                            .sin = rope.sin.slice(0, 0, tokens),
                            .magnitude = rope.magnitude});
-    run(Embedding<Space>{.table = weights_.embedding,
-                         .row_scale = weights_.embedding_scale,
-                         .ids = batch.tokens,
-                         .y = stream.stream,
-                         .format = weights_.embedding_format,
-                         .scale = static_cast<float>(config_.embed_scale / config_.residual_scale)});
+    run(weights_.embedding(batch.tokens, stream.stream, config_.embed_scale / config_.residual_scale));
+    if (config_.embed_norm) norm_without_weights(run, stream.stream, stream.stream, 1);
+    if (inputs_.present()) inputs_.prepare(run, weights_, batch.tokens, stream.stream);
     for (index layer = 0; layer < config_.layers; ++layer) {
       const Layer& w = weights_.layers[layer];
+      const LayerConfig facts = config_.layer(layer);
       enter_layer(run, layer);
       const Rows before = read(run, stream, w.attn_norm, normed);
-      attention(run, layer, cache.layer(layer), batch, before, stream.branch);
+      const index kv_layer = facts.kv_layer == LayerConfig::own_kv ? layer : facts.kv_layer;
+      attention(run, layer, cache.layer(kv_layer), batch, before, stream.branch);
       write(run, stream, w.attn_post_norm);
       const Rows behind = read(run, stream, w.ffn_norm, normed);
-      feed_forward_(run, w, config_.layer(layer), config_.parallel ? before : behind, stream.branch);
+      feed_forward_(run, w, facts, config_.parallel ? before : behind, stream.stream, stream.branch);
       write(run, stream, w.ffn_post_norm);
+      if (inputs_.present()) {
+        inputs_(run, w.input, layer, read(run, stream, Norm(), normed), stream.branch);
+        write(run, stream, {.weight = w.input.post_norm, .bias = {}});
+      }
+      if (w.scale != 1) run(scaled<Space>(read(run, stream, Norm(), normed), w.scale));
     }
     enter_layer(run, -1);
     const Rows last = read(run, stream, weights_.output_norm, normed);
@@ -167,6 +174,12 @@ template <class Space = Host> class Decoder {
     x.open = true;
   }
 
+  // Of each of `heads` parts of a row.
+  template <class Run> void norm_without_weights(Run& run, const Rows& x, const Rows& y, index heads) const {
+    const ConstView<1, Space> ones = weights_.ones.slice(0, 0, x.extents[1] / heads);
+    run(RmsNorm<Space>{.x = x, .weight = ones, .y = y, .heads = heads, .eps = eps()});
+  }
+
   using Heads = View<3, Space>;  // [tokens, heads, head_dim]
 
   template <class Run>
@@ -184,17 +197,18 @@ template <class Space = Host> class Decoder {
                       .interleaved = config_.ropes[place].pairing == RopeConfig::Pairing::interleaved});
     };
     const Heads q = config_.is_latent() ? latent_(run, w, x, rotate, cache, batch.slots)
-                                        : queries(run, w, x, rotate, cache, batch.slots);
-    const Rows attended = attended_.slice(0, 0, batch.size());
+                                        : queries(run, w, facts, x, rotate, cache, batch.slots);
+    const Rows attended(attended_.data, DType::f32, {batch.size(), config_.heads * config_.value_dim(facts)});
     attend(run, facts, batch, q, cache, w.sinks, attended);
     w.output(run, attended, y);
   }
 
-  // The keys and values of x go into the cache of the layer; returned is q.
+  // The keys and values of x go into the cache of the layer, where it has one of its own; returned is q.
   template <class Run, class Rotate>
-  Heads queries(Run& run, const Layer& w, const Rows& x, const Rotate& rotate, const KvLayer<Space>& cache,
-                const ConstView<1, Space>& slots) const {
-    const index tokens = x.extents[0], heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
+  Heads queries(Run& run, const Layer& w, const LayerConfig& facts, const Rows& x, const Rotate& rotate,
+                const KvLayer<Space>& cache, const ConstView<1, Space>& slots) const {
+    const index tokens = x.extents[0], heads = config_.heads, kv_heads = facts.kv_heads, dim = facts.head_dim;
+    const bool has_kv = facts.kv_layer == LayerConfig::own_kv;
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
     const Rows rows = qkv_.slice(0, 0, tokens);
     const Rows q = rows.slice(1, 0, heads * dim), k = rows.slice(1, heads * dim, kv_heads * dim);
@@ -204,15 +218,20 @@ template <class Space = Host> class Decoder {
     };
     const Heads q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
     run_linears(run, w.qkv, x, rows);
-    const auto qk_norm = [&] {
-      const bool row = config_.qk_norm == QkNorm::row;
-      run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = row ? 1 : heads, .eps = eps()});
-      run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = row ? 1 : kv_heads, .eps = eps()});
+    if (has_kv && config_.v_norm) norm_without_weights(run, facts.v_is_k ? k : v, v, kv_heads);
+    const auto turned = [&](const Rows& part, const Heads& parts, const ConstView<1, Space>& weight) {
+      const index of_row = config_.qk_norm == QkNorm::row ? 1 : parts.extents[1];
+      const auto norm = [&] {
+        run(RmsNorm<Space>{.x = part, .weight = weight, .y = part, .heads = of_row, .eps = eps()});
+      };
+      if (config_.qk_norm == QkNorm::head || config_.qk_norm == QkNorm::row) norm();
+      if (config_.qk_norm == QkNorm::each_head) norm_each_head(run, part, weight);
+      rotate(parts);
+      if (config_.qk_norm == QkNorm::head_behind_rope) norm();
     };
-    if (config_.qk_norm == QkNorm::head || config_.qk_norm == QkNorm::row) qk_norm();
-    if (config_.qk_norm == QkNorm::each_head) norm_each_head(run, q, w.q_norm), norm_each_head(run, k, w.k_norm);
-    rotate(q_heads), rotate(k_heads);
-    if (config_.qk_norm == QkNorm::head_behind_rope) qk_norm();
+    turned(q, q_heads, w.q_norm);
+    if (!has_kv) return q_heads;
+    turned(k, k_heads, w.k_norm);
     run(ReshapeAndCache<Space>{.k = k_heads,
                                .v = v_heads,
                                .k_cache = flat_cache(cache.k),
@@ -244,7 +263,7 @@ template <class Space = Host> class Decoder {
                                 .v = flat_cache(cache.v),
                                 .block_table = batch.generated.block_table,
                                 .kv_lens = batch.generated.kv_lens,
-                                .out = {attended.data, DType::f32, {generated, heads, config_.value_dim()}},
+                                .out = {attended.data, DType::f32, {generated, heads, config_.value_dim(facts)}},
                                 .k_scale = cache.k_scale,
                                 .v_scale = cache.v_scale,
                                 .sinks = sinks,
@@ -257,11 +276,11 @@ template <class Space = Host> class Decoder {
       run(FlashAttention<Space>{
           .q = {part.data,
                 DType::f32,
-                {1, prompts, heads, config_.head_dim},
+                {1, prompts, heads, facts.head_dim},
                 {prompts * stride, stride, part.strides[1], 1}},
           .k = cache.k,
           .v = cache.v,
-          .out = {attended.slice(0, generated, prompts).data, DType::f32, {1, prompts, heads, config_.value_dim()}},
+          .out = {attended.slice(0, generated, prompts).data, DType::f32, {1, prompts, heads, config_.value_dim(facts)}},
           .q_indptr = batch.q_indptr,
           .kv_lens = batch.prompts.kv_lens,
           .block_table = batch.prompts.block_table,
@@ -283,7 +302,11 @@ template <class Space = Host> class Decoder {
                                                    {&normed_, config_.dim},
                                                    {&branch_, config_.dim},
                                                    {&attended_, config_.heads * config_.value_dim()}};
-    if (!config_.is_latent()) wanted.emplace_back(&qkv_, (config_.heads + 2 * config_.kv_heads) * config_.head_dim);
+    index widest = 0;  // row of q, k and v
+    for (index i = 0; i < config_.layers; ++i)
+      if (const LayerConfig layer = config_.layer(i); !config_.is_latent())
+        widest = std::max(widest, (config_.heads + 2 * layer.kv_heads) * layer.head_dim);
+    if (!config_.is_latent()) wanted.emplace_back(&qkv_, widest);
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
       wanted.emplace_back(&ropes_[i].cos, config_.ropes[i].dim / 2);
       wanted.emplace_back(&ropes_[i].sin, config_.ropes[i].dim / 2);
@@ -292,6 +315,7 @@ template <class Space = Host> class Decoder {
       if (Status status = take(tensors, DType::f32, {max_tokens_, columns}, *rows); !status.ok()) return status;
     if (config_.is_latent())
       if (Status status = latent_.take_room(config_, max_tokens_, tensors); !status.ok()) return status;
+    if (Status status = inputs_.take_room(config_, max_tokens_, tensors); !status.ok()) return status;
     return feed_forward_.take_room(config_, max_tokens_, tensors);
   }
 
@@ -319,6 +343,7 @@ template <class Space = Host> class Decoder {
   Rows stream_, normed_, branch_, qkv_, attended_;
   std::vector<RopeTables> ropes_;  // as ModelConfig::ropes
   LatentAttention<Space> latent_;  // in place of qkv_
+  PerLayerInputs<Space> inputs_;
   FeedForward<Space> feed_forward_;
 };
 

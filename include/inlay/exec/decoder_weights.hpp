@@ -8,6 +8,7 @@
 
 #include <inlay/core/rebind.hpp>
 #include <inlay/model/weights.hpp>
+#include <inlay/ops/embedding.hpp>
 
 namespace inlay::exec {
 
@@ -49,10 +50,30 @@ template <class Space> struct DecoderWeights {
     AnyLinear<Space> router, gate, up, down, shared_down, shared_router;
     ConstView<1, Space> choice_bias;
     std::vector<AnyLinear<Space>> shared_gate_up;
+    ConstView<1, Space> router_scale, scales, norm, dense_post_norm, post_norm;
   };
   struct Latent {  // as LatentWeights
     AnyLinear<Space> q_b, kv_b;
     ConstView<1, Space> q_norm, kv_norm;
+  };
+  struct Input {  // as LayerInputWeights
+    AnyLinear<Space> gate, projection;
+    ConstView<1, Space> post_norm;
+  };
+  struct Table {  // as EmbeddingTable
+    ConstView<2, Space> rows;
+    ConstView<1, Space> row_scale;
+    GgmlType format = GgmlType::F32;
+
+    // The rows of `ids`, times `scale`.
+    Embedding<Space> operator()(const ConstView<1, Space>& ids, const View<2, Space>& y, double scale) const {
+      return {.table = rows,
+              .row_scale = row_scale,
+              .ids = ids,
+              .y = y,
+              .format = format,
+              .scale = static_cast<float>(scale)};
+    }
   };
   struct Layer {
     Norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;  // as LayerWeights has them
@@ -61,11 +82,13 @@ template <class Space> struct DecoderWeights {
     AnyLinear<Space> output, down;
     Latent latent;
     Mixture mixture;
+    Input input;
+    float scale = 1;
   };
 
-  ConstView<2, Space> embedding;
-  ConstView<1, Space> embedding_scale;
-  GgmlType embedding_format = GgmlType::F32;
+  Table embedding, layer_inputs;
+  AnyLinear<Space> layer_inputs_projection;
+  ConstView<1, Space> layer_inputs_norm, ones;
   std::vector<Layer> layers;
   Norm output_norm;
   AnyLinear<Space> head;
@@ -118,11 +141,21 @@ template <class Space> struct DecoderWeights {
                      .shared_down = bring_linear(m.shared_down),
                      .shared_router = std::move(shared_router),
                      .choice_bias = upload(m.choice_bias),
-                     .shared_gate_up = bring_linears(m.shared_gate_up)};
+                     .shared_gate_up = bring_linears(m.shared_gate_up),
+                     .router_scale = upload(m.router_scale),
+                     .scales = upload(m.scales),
+                     .norm = upload(m.norm),
+                     .dense_post_norm = upload(m.dense_post_norm),
+                     .post_norm = upload(m.post_norm)};
     };
-    there.embedding = upload(weights.embedding);
-    there.embedding_scale = upload(weights.embedding_scale);
-    there.embedding_format = weights.embedding_format;
+    const auto bring_table = [&](const EmbeddingTable& table) {
+      return Table{upload(table.rows), upload(table.row_scale), table.format};
+    };
+    there.embedding = bring_table(weights.embedding);
+    there.layer_inputs = bring_table(weights.layer_inputs);
+    there.layer_inputs_projection = bring_linear(weights.layer_inputs_projection);
+    there.layer_inputs_norm = upload(weights.layer_inputs_norm);
+    there.ones = upload(weights.ones);
     for (const LayerWeights& w : weights.layers)
       there.layers.push_back({.attn_norm = {upload(w.attn_norm), upload(w.attn_norm_bias)},
                               .attn_post_norm = {.weight = upload(w.attn_post_norm), .bias = {}},
@@ -139,7 +172,11 @@ template <class Space> struct DecoderWeights {
                                          .kv_b = bring_linear(w.latent.kv_b),
                                          .q_norm = upload(w.latent.q_norm),
                                          .kv_norm = upload(w.latent.kv_norm)},
-                              .mixture = bring_mixture(w.mixture)});
+                              .mixture = bring_mixture(w.mixture),
+                              .input = {.gate = bring_linear(w.input.gate),
+                                        .projection = bring_linear(w.input.projection),
+                                        .post_norm = upload(w.input.post_norm)},
+                              .scale = w.scale});
     there.output_norm = {upload(weights.output_norm), upload(weights.output_norm_bias)};
     there.head = bring_linear(weights.head);
     if (!status.ok()) return failure(std::move(status));

@@ -1,18 +1,21 @@
-// What a layer has behind its attention: a feed-forward of one x, or a mixture of experts of which each token meets
-// some (ExpertsConfig), with the buffers of one pass.
+// What a layer has behind its attention: a feed-forward of one x, a mixture of experts of which each token meets some,
+// or both (ExpertsConfig), with the buffers of one pass.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <inlay/exec/decoder_weights.hpp>
 #include <inlay/exec/tensors.hpp>
+#include <inlay/ops/add.hpp>
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/moe_combine.hpp>
 #include <inlay/ops/moe_routing.hpp>
+#include <inlay/ops/rms_norm.hpp>
 #include <inlay/ops/swiglu.hpp>
 
 namespace inlay::exec {
@@ -30,6 +33,12 @@ template <class Space> Gelu<Space> learned(const Xielu& numbers, const View<2, S
           .eps = static_cast<float>(numbers.eps)};
 }
 
+// y = scale * x * up, or without `up` scale * x: xIELU whose curves are 0 is a line.
+template <class Space>
+Gelu<Space> scaled(const View<2, Space>& x, float scale, const std::type_identity_t<View<2, Space>>& up = {}) {
+  return {.x = x, .up = up, .y = x, .form = GeluForm::xielu, .beta = scale};
+}
+
 template <class Space> class FeedForward {
  public:
   using Rows = View<2, Space>;
@@ -38,19 +47,27 @@ template <class Space> class FeedForward {
   // For passes of at most so many tokens, in the memory of `tensors`.
   template <class Tensors> Status take_room(const ModelConfig& config, index max_tokens, Tensors& tensors) {
     experts_ = config.experts, gated_ = config.gated, activation_ = config.activation;
+    eps_ = static_cast<float>(config.norm_eps);
     index widest = std::max<index>(experts_.shared_hidden, 1);  // of one x
     for (index i = 0; i < config.layers; ++i)
-      if (const LayerConfig layer = config.layer(i); !layer.sparse) widest = std::max(widest, layer.hidden);
+      if (const LayerConfig layer = config.layer(i); !layer.sparse || experts_.beside)
+        widest = std::max(widest, layer.hidden);
     Status status = take(tensors, DType::f32, {max_tokens, 2 * widest}, gate_up_);
     return status.ok() && experts_.count > 0 ? take_routes(config.dim, max_tokens, tensors) : std::move(status);
   }
 
+  // `stream`: what x is the norm of.
   template <class Run>
-  void operator()(Run& run, const Layer& w, const LayerConfig& layer, const Rows& x, const Rows& y) const {
-    if (layer.sparse)
-      mixture(run, w.mixture, x, y);
-    else
+  void operator()(Run& run, const Layer& w, const LayerConfig& layer, const Rows& x, const Rows& stream,
+                  const Rows& y) const {
+    if (layer.sparse && experts_.beside) {
       dense(run, w.gate_up, w.down, layer.hidden, x, y, layer.xielu);
+      beside(run, w.mixture, stream, y);
+    } else if (layer.sparse) {
+      mixture(run, w.mixture, x, x, y);
+    } else {
+      dense(run, w.gate_up, w.down, layer.hidden, x, y, layer.xielu);
+    }
   }
 
  private:
@@ -59,6 +76,7 @@ template <class Space> class FeedForward {
     Rows logits, weights, ids, rows;
     View<1, Space> row_tokens, expert_ends;
     Rows x, gate_up, shared_gate;
+    Rows normed, added, scales;  // of experts beside the feed-forward
   };
 
   template <class Run>
@@ -88,15 +106,35 @@ template <class Space> class FeedForward {
     run(Gelu<Space>{.x = x, .up = up, .y = x, .form = form});
   }
 
-  // Rows of x are gathered by expert, go through those and are put together again; then the shared expert is added.
+  using Mixture = typename DecoderWeights<Space>::Mixture;
+
   template <class Run>
-  void mixture(Run& run, const typename DecoderWeights<Space>::Mixture& w, const Rows& x, const Rows& y) const {
+  void norm(Run& run, const Rows& x, const ConstView<1, Space>& weight, const Rows& y) const {
+    run(RmsNorm<Space>{.x = x, .weight = weight, .y = y, .eps = eps_});
+  }
+
+  // The feed-forward is in y; what the experts make of the stream is added, both behind their norms.
+  template <class Run> void beside(Run& run, const Mixture& w, const Rows& stream, const Rows& y) const {
+    const index tokens = y.extents[0];
+    const Rows added = routes_.added.slice(0, 0, tokens), normed = routes_.normed.slice(0, 0, tokens);
+    norm(run, y, w.dense_post_norm, y);
+    norm(run, stream, w.router_scale, added);
+    norm(run, stream, w.norm, normed);
+    mixture(run, w, added, normed, added);
+    norm(run, added, w.post_norm, added);
+    run(Add<Space>{.a = y, .b = added, .y = y});
+  }
+
+  // Rows of x are gathered by expert, go through those and are put together again; then the shared expert is added.
+  // `routed`: what the router reads, y itself perhaps.
+  template <class Run>
+  void mixture(Run& run, const Mixture& w, const Rows& routed, const Rows& x, const Rows& y) const {
     const ExpertsConfig& e = experts_;
     const index tokens = x.extents[0], pairs = tokens * e.top_k;
     const auto of_tokens = [&](const Rows& all) { return all.slice(0, 0, tokens); };
     const Rows logits = of_tokens(routes_.logits), weights = of_tokens(routes_.weights), rows = of_tokens(routes_.rows);
     const View<1, Space> row_tokens = routes_.row_tokens.slice(0, 0, pairs);
-    w.router(run, x, logits);
+    w.router(run, routed, logits);
     run(MoeRouting<Space>{.logits = logits,
                           .bias = w.choice_bias,
                           .weights = weights,
@@ -111,6 +149,7 @@ template <class Space> class FeedForward {
                           .renormalize = e.renormalize,
                           .scale = static_cast<float>(e.scale),
                           .jitter = static_cast<float>(e.jitter)});
+    if (w.scales.present()) scale_weights(run, w.scales, of_tokens(routes_.ids), weights);
     const Rows of_experts = routes_.x.slice(0, 0, pairs);
     run(Embedding<Space>{.table = x, .ids = row_tokens, .y = of_experts});
     const Rows gate_up = routes_.gate_up.slice(0, 0, pairs);
@@ -131,6 +170,17 @@ template <class Space> class FeedForward {
     run(combine);
   }
 
+  // Each expert's weight times the expert's own scale.
+  template <class Run>
+  void scale_weights(Run& run, const ConstView<1, Space>& scales, const Rows& ids, const Rows& weights) const {
+    const index pairs = ids.extents[0] * ids.extents[1];
+    const Rows of_pairs = routes_.scales.slice(0, 0, pairs);
+    run(Embedding<Space>{.table = {scales.data, scales.dtype, {scales.extents[0], 1}},
+                         .ids = {ids.data, ids.dtype, {pairs}},
+                         .y = of_pairs});
+    run(scaled<Space>(weights, 1, {of_pairs.data, of_pairs.dtype, weights.extents}));
+  }
+
   template <class Tensors> Status take_routes(index dim, index max_tokens, Tensors& tensors) {
     const index pairs = max_tokens * experts_.top_k;
     struct Wanted {
@@ -144,13 +194,17 @@ template <class Space> class FeedForward {
                                {&routes_.rows, DType::i32, max_tokens, experts_.top_k},
                                {&routes_.x, DType::f32, pairs, dim},
                                {&routes_.gate_up, DType::f32, pairs, 2 * experts_.hidden},
-                               {&routes_.shared_gate, DType::f32, max_tokens, 1}})
+                               {&routes_.shared_gate, DType::f32, max_tokens, 1},
+                               {&routes_.normed, DType::f32, experts_.beside ? max_tokens : 1, dim},
+                               {&routes_.added, DType::f32, experts_.beside ? max_tokens : 1, dim},
+                               {&routes_.scales, DType::f32, experts_.beside ? pairs : 1, 1}})
       if (Status status = take(tensors, each.type, {each.count, each.columns}, *each.rows); !status.ok()) return status;
     if (Status status = take(tensors, DType::i32, {pairs}, routes_.row_tokens); !status.ok()) return status;
     return take(tensors, DType::i32, {experts_.count}, routes_.expert_ends);
   }
 
   ExpertsConfig experts_;
+  float eps_ = 0;
   bool gated_ = true;
   Activation activation_ = Activation::silu;
   Rows gate_up_;

@@ -21,13 +21,19 @@ namespace inlay::exec {
 
 // The cache of a model, for `tokens` in all, in whole blocks.
 inline BlockPool::Shape cache_shape(const ModelConfig& config, DType type, index block_size, index tokens) {
-  return {.layers = config.layers,
-          .kv_heads = config.kv_heads,
-          .head_dim = config.head_dim,
-          .value_dim = config.value_dim(),
-          .dtype = type,
-          .block_size = block_size,
-          .blocks = (tokens + block_size - 1) / block_size};
+  BlockPool::Shape shape{.layers = config.layers,
+                         .kv_heads = config.kv_heads,
+                         .head_dim = config.head_dim,
+                         .value_dim = config.value_dim(),
+                         .dtype = type,
+                         .block_size = block_size,
+                         .blocks = (tokens + block_size - 1) / block_size};
+  for (index i = 0; i < config.layers && !config.per_layer.empty(); ++i) {
+    const LayerConfig layer = config.layer(i);
+    const bool own = layer.kv_layer == LayerConfig::own_kv;
+    shape.per_layer.push_back({own ? layer.kv_heads : 0, layer.head_dim, config.value_dim(layer)});
+  }
+  return shape;
 }
 
 // May the cache of this model be of this type?
@@ -42,12 +48,16 @@ inline Status check_kv_type(const ModelConfig& config, DType type) {
 
 // Bytes that a token takes in the cache, scales included.
 inline index bytes_a_token(const BlockPool::Shape& shape) {
-  const index of_head = byte_size(shape.dtype, shape.head_dim) + byte_size(shape.dtype, shape.width_of_values()) +
-                        (shape.is_quantized() ? 2 * byte_size(DType::f32, 1) : 0);
-  return shape.layers * shape.kv_heads * of_head;
+  index bytes = 0;
+  for (index i = 0; i < shape.layers; ++i) {
+    const BlockPool::LayerShape layer = shape.layer(i);
+    bytes += layer.kv_heads * (byte_size(shape.dtype, layer.head_dim) + byte_size(shape.dtype, layer.value_dim) +
+                               (shape.is_quantized() ? 2 * byte_size(DType::f32, 1) : 0));
+  }
+  return bytes;
 }
 
-// What one layer has of it.
+// What one layer has of it: nothing where it looks at another's.
 template <class Space> struct KvLayer {
   View<4, Space> k, v;              // [blocks, block_size, kv_heads, head_dim], and of v value_dim
   View<3, Space> k_scale, v_scale;  // [blocks, kv_heads, block_size] f32; of an i8 cache
@@ -72,18 +82,14 @@ template <class Space = Host> class KvPool : public BlockPool {
  public:
   template <class Tensors> static Expected<KvPool> make(const Shape& shape, Tensors& tensors) {
     KvPool pool(shape);
-    const auto take_rows = [&](index dim, View<5, Space>& rows) {
-      return exec::take(tensors, shape.dtype, {shape.layers, shape.blocks, shape.block_size, shape.kv_heads, dim},
-                        rows);
-    };
-    const auto take_scales = [&](View<4, Space>& scales) {
-      if (!shape.is_quantized()) return Status();
-      return exec::take(tensors, DType::f32, {shape.layers, shape.blocks, shape.kv_heads, shape.block_size}, scales);
-    };
-    if (Status status = take_rows(shape.head_dim, pool.k_); !status.ok()) return failure(std::move(status));
-    if (Status status = take_rows(shape.width_of_values(), pool.v_); !status.ok()) return failure(std::move(status));
-    if (Status status = take_scales(pool.k_scale_); !status.ok()) return failure(std::move(status));
-    if (Status status = take_scales(pool.v_scale_); !status.ok()) return failure(std::move(status));
+    // Layers of one shape lie in one piece of memory.
+    for (index i = 0; i < shape.layers;) {
+      const LayerShape of = shape.layer(i);
+      index count = 1;
+      while (i + count < shape.layers && shape.layer(i + count) == of) ++count;
+      if (Status status = pool.take_layers(count, of, tensors); !status.ok()) return failure(std::move(status));
+      i += count;
+    }
     return pool;
   }
 
@@ -104,13 +110,31 @@ template <class Space = Host> class KvPool : public BlockPool {
     return all;
   }
 
-  KvLayer<Space> layer(index layer) const {
-    return {
-        .k = part(k_, layer), .v = part(v_, layer), .k_scale = part(k_scale_, layer), .v_scale = part(v_scale_, layer)};
-  }
+  const KvLayer<Space>& layer(index layer) const { return layers_[static_cast<std::size_t>(layer)]; }
 
  private:
   explicit KvPool(const Shape& shape) : BlockPool(shape) {}
+
+  template <class Tensors> Status take_layers(index count, const LayerShape& of, Tensors& tensors) {
+    const index blocks = shape().blocks, block_size = shape().block_size;
+    View<5, Space> k, v;
+    View<4, Space> k_scale, v_scale;
+    if (of.kv_heads > 0) {
+      for (const auto& [rows, dim] : {std::pair{&k, of.head_dim}, {&v, of.value_dim}})
+        if (Status status = exec::take(tensors, shape().dtype, {count, blocks, block_size, of.kv_heads, dim}, *rows);
+            !status.ok())
+          return status;
+      for (View<4, Space>* scales : {&k_scale, &v_scale})
+        if (shape().is_quantized())
+          if (Status status = exec::take(tensors, DType::f32, {count, blocks, of.kv_heads, block_size}, *scales);
+              !status.ok())
+            return status;
+    }
+    for (index i = 0; i < count; ++i)
+      layers_.push_back(
+          {.k = part(k, i), .v = part(v, i), .k_scale = part(k_scale, i), .v_scale = part(v_scale, i)});
+    return {};
+  }
 
   template <int Rank> static View<Rank - 1, Space> part(const View<Rank, Space>& all, index layer) {
     View<Rank - 1, Space> one;
@@ -120,9 +144,7 @@ template <class Space = Host> class KvPool : public BlockPool {
     return {all.slice(0, layer, 1).data, all.dtype, extents};
   }
 
-  // Of all layers.
-  View<5, Space> k_, v_;
-  View<4, Space> k_scale_, v_scale_;
+  std::vector<KvLayer<Space>> layers_;
 };
 
 }  // namespace inlay::exec

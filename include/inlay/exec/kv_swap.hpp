@@ -58,8 +58,8 @@ template <class Run, class Space> class KvSwap final : public SwapSpace {
       if (source.present()) (*run_)(SwapBlocks<From, To>{.source = source, .target = target, .pairs = pairs});
     };
     for (index layer = 0; layer < from.shape().layers; ++layer) {
-      const KvLayer<From> source = from.layer(layer);
-      const KvLayer<To> target = to.layer(layer);
+      const KvLayer<From>& source = from.layer(layer);
+      const KvLayer<To>& target = to.layer(layer);
       one(flat_cache(source.k), flat_cache(target.k));
       one(flat_cache(source.v), flat_cache(target.v));
       if (!source.k_scale.present()) continue;

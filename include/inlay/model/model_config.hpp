@@ -1,9 +1,9 @@
 // The sizes of a decoder model and what sets its architecture apart, whatever file they came from. A family of models
 // is a row of such facts (executor/model/family.cpp): nothing else of the executor knows a family's name.
 //
-// Most models are alike in all layers: `hidden`, `sliding_window` and `ropes[0]` say it once. Where layers differ
-// (windows in some, a wider feed-forward in the middle), `per_layer` has an entry for each, and `hidden` and
-// `sliding_window` are the widest of them. Whoever computes asks layer(i), which knows both.
+// Most models are alike in all layers: `hidden`, `head_dim`, `kv_heads`, `sliding_window` and `ropes[0]` say it once.
+// Where layers differ (windows in some, a wider feed-forward in the middle), `per_layer` has an entry for each, and the
+// numbers of the model are the largest of them. Whoever computes asks layer(i), which knows both.
 #pragma once
 
 #include <string>
@@ -52,12 +52,16 @@ struct Xielu {
 // What one layer may have of its own.
 struct LayerConfig {
   static constexpr int no_rope = -1;
+  static constexpr index own_kv = -1;
 
   index hidden = 0;     // width of the feed-forward
   index window = 0;     // keys seen back from a query, itself included; 0: all
   int rope = 0;         // which of ModelConfig::ropes turns q and k, or no_rope
-  bool sparse = false;  // experts stand in place of the feed-forward
+  bool sparse = false;  // experts stand in place of the feed-forward, or beside it (ExpertsConfig)
   Xielu xielu = {};
+  index kv_heads = 0, head_dim = 0;  // 0: those of the model
+  index kv_layer = own_kv;           // the layer before this one whose keys and values it attends to
+  bool v_is_k = false;               // there is no attn_v: v is what k is before its norm and its rope
 
   bool operator==(const LayerConfig&) const = default;
 };
@@ -81,6 +85,13 @@ struct ExpertsConfig {
   bool renormalize = false;
   double scale = 1;
   double jitter = 0;  // of sparsemixer
+  // They stand beside the feed-forward (Gemma 4), each with norms of its own; of the stream s that both read
+  //
+  //   y = post_ffw_norm_1(feed_forward(ffn_norm(s))) + post_ffw_norm_2(sum of weight * expert(pre_ffw_norm_2(s)))
+  //
+  // Logits are ffn_gate_inp(rms_norm(s) * ffn_gate_inp.scale / sqrt(dim)), and an expert's weight is multiplied by
+  // its ffn_down_exps.scale.
+  bool beside = false;
 
   bool operator==(const ExpertsConfig&) const = default;
 };
@@ -100,6 +111,18 @@ struct LatentConfig {
   double norm_eps = 1e-6;  // of attn_q_a_norm and attn_kv_a_norm
 
   bool operator==(const LatentConfig&) const = default;
+};
+
+// What a layer of Gemma 3n and 4 is given of the token itself, behind its feed-forward:
+//
+//   e of all layers   (embedding of the token * sqrt(dim) + norm(per_layer_model_proj(x))) / sqrt(2)
+//   x = x + post_norm(proj(act(inp_gate(x)) * e of the layer))
+//
+// with per_layer_token_embd and per_layer_proj_norm; x of the first line is the stream before the first layer.
+struct LayerInputs {
+  index dim = 0;  // of one layer's; 0: layers are given nothing
+
+  bool operator==(const LayerInputs&) const = default;
 };
 
 // What all norms of the stream are: RMS norms, or layer norms, which take the mean off and may have a bias.
@@ -146,6 +169,9 @@ struct ModelConfig {
   bool sinks = false;           // attn_sinks.weight: a score of each head that has no value
   NormKind norm = NormKind::rms;
   bool norm_bias = false;  // attn_norm.bias, ffn_norm.bias, output_norm.bias
+  bool norm_weights = true;
+  bool embed_norm = false;  // the embedding goes through an RMS norm without weights,
+  bool v_norm = false;      // and so does each head of v
   LayerNorms norms = {};
   bool parallel = false;
   QkNorm qk_norm = QkNorm::none;  // attn_q_norm.weight, attn_k_norm.weight
@@ -157,16 +183,24 @@ struct ModelConfig {
   double attn_scale = 0;      // scores = attn_scale * q . k; 0: 1 / sqrt(head_dim)
   double attn_softcap = 0;    // scores = attn_softcap * tanh(scores / attn_softcap); 0: as they are
   double final_softcap = 0;   // the same of logits
+  bool layer_scales = false;  // layer_output_scale.weight: one number multiplies the stream behind each layer
+  LayerInputs layer_inputs = {};
 
   ExpertsConfig experts = {};
   LatentConfig latent = {};
   std::vector<LayerConfig> per_layer = {};  // [layers], or empty: all layers are alike
 
   bool is_latent() const { return latent.kv_rank > 0; }
-  index value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  // of a head
+  // Of a head: of that layer, or the largest.
+  index value_dim(const LayerConfig& layer) const { return is_latent() ? latent.value_dim : layer.head_dim; }
+  index value_dim() const { return is_latent() ? latent.value_dim : head_dim; }
   LayerConfig layer(index i) const {
-    return per_layer.empty() ? LayerConfig{.hidden = hidden, .window = sliding_window, .sparse = experts.count > 0}
-                             : per_layer[static_cast<std::size_t>(i)];
+    LayerConfig of = per_layer.empty()
+                         ? LayerConfig{.hidden = hidden, .window = sliding_window, .sparse = experts.count > 0}
+                         : per_layer[static_cast<std::size_t>(i)];
+    if (of.kv_heads == 0) of.kv_heads = kv_heads;
+    if (of.head_dim == 0) of.head_dim = head_dim;
+    return of;
   }
   // One entry for each layer. Where all turn out to be alike, `per_layer` stays empty and the rope they share is the
   // only one; ropes and experts that no layer has are forgotten.

@@ -3,8 +3,9 @@
 //
 //   Status status = for_each_tensor(config, [&](const TensorFacts& tensor) -> Status { ... });
 //
-// The order is that of packing: the head and the embedding, which are the largest, then layer by layer (a weight
-// before its bias), then the last norm. A bias of the head comes behind the embedding, which may be the head.
+// The order is that of packing: what stands before the layers, the head and the embedding first, which are the largest;
+// layer by layer (a weight before its bias); the last norm. A bias of the head comes behind the embedding, which may be
+// the head.
 #pragma once
 
 #include <array>
@@ -26,6 +27,9 @@ enum class Part : unsigned char {
   rope_factors,
   rope_short,
   rope_long,
+  layer_inputs_embedding,
+  layer_inputs_projection,
+  layer_inputs_norm,
   output_norm,
   output_norm_bias,
   // of each layer
@@ -58,6 +62,7 @@ enum class Part : unsigned char {
   down,
   down_bias,
   router,
+  router_scale,
   router_bias,
   choice_bias,
   expert_gate,
@@ -66,6 +71,10 @@ enum class Part : unsigned char {
   expert_up_bias,
   expert_down,
   expert_down_bias,
+  expert_scales,
+  expert_norm,
+  dense_post_norm,
+  expert_post_norm,
   shared_gate,
   shared_gate_bias,
   shared_up,
@@ -73,7 +82,11 @@ enum class Part : unsigned char {
   shared_down,
   shared_down_bias,
   shared_router,
-  ffn_post_norm
+  ffn_post_norm,
+  input_gate,
+  input_projection,
+  input_post_norm,
+  layer_scale
 };
 
 struct TensorFacts {

@@ -12,6 +12,13 @@
 
 namespace inlay::exec {
 
+// A table that ids choose rows of: elements, or blocks of `format`.
+struct EmbeddingTable {
+  ConstView<2> rows = {};       // [vocab, dim], or bytes of blocks
+  ConstView<1> row_scale = {};  // [vocab] of an int8 table
+  GgmlType format = GgmlType::F32;
+};
+
 // Linears of one x, whose outputs lie side by side: several, or the one that joined() made of them.
 using FusedLinears = std::vector<LinearWeight>;
 
@@ -23,6 +30,15 @@ struct MixtureWeights {
   FusedLinears shared_gate_up;    // of the shared expert, as LayerWeights::gate_up
   LinearWeight shared_down;
   ConstView<1> shared_router = {};  // [dim]
+  // Of experts beside the feed-forward (ExpertsConfig): [dim], divided by sqrt(dim); [experts]; [dim].
+  ConstView<1> router_scale = {}, scales = {};
+  ConstView<1> norm = {}, dense_post_norm = {}, post_norm = {};
+};
+
+// What a layer does with the inputs that are its own (LayerInputs).
+struct LayerInputWeights {
+  LinearWeight gate, projection;
+  ConstView<1> post_norm = {};  // [dim]
 };
 
 // What latent attention has behind the fused first linears (LatentConfig).
@@ -41,15 +57,19 @@ struct LayerWeights {
   LinearWeight output, down;
   LatentWeights latent;
   MixtureWeights mixture;
+  LayerInputWeights input;
+  float scale = 1;  // of the stream behind the layer
 };
 
 struct Weights {
-  ConstView<2> embedding;             // [vocab, dim], or rows of blocks with `format`
-  ConstView<1> embedding_scale = {};  // [vocab] of an int8 table
-  GgmlType embedding_format = GgmlType::F32;
+  EmbeddingTable embedding;
+  EmbeddingTable layer_inputs;            // of all layers side by side
+  LinearWeight layer_inputs_projection;   // [layers * dim of one, dim]
+  ConstView<1> layer_inputs_norm = {};    // [dim of one], divided by sqrt(2)
   std::vector<LayerWeights> layers;
   ConstView<1> output_norm, output_norm_bias;  // [dim], times the scale of the logits
   LinearWeight head;                           // [vocab, dim]
+  ConstView<1> ones = {};                      // as long as a norm without weights needs
   std::size_t linear_bytes = 0;                // what one token reads of the linears
 
   // Vectors that had to be widened to f32 or joined, and what keeps the file mapped.
@@ -59,13 +79,14 @@ struct Weights {
 
   // Floats, or codes and int8.
   bool all_linears_are(bool floats) const {
+    if (layer_inputs_projection.channels() != 0 && layer_inputs_projection.is_float() != floats) return false;
     return head.is_float() == floats && std::all_of(layers.begin(), layers.end(), [&](const LayerWeights& w) {
              const auto are = [&](const LinearWeight& each) {
                return each.channels() == 0 || each.is_float() == floats;  // 0: the layer has none
              };
              const MixtureWeights& m = w.mixture;
              return std::all_of(w.qkv.begin(), w.qkv.end(), are) && are(w.output) && are(w.latent.q_b) &&
-                    are(w.latent.kv_b) && std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) &&
+                    are(w.latent.kv_b) && are(w.input.gate) && are(w.input.projection) && std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) &&
                     are(m.gate) && are(m.up) && are(m.down) &&
                     std::all_of(m.shared_gate_up.begin(), m.shared_gate_up.end(), are) && are(m.shared_down);
            });

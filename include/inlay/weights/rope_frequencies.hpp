@@ -15,7 +15,8 @@
 //   longrope   f_i (the published factors are divisors below); magnitude
 //              sqrt(1 + ln(factor) / ln(original_context))             Ding et al., 2024
 //
-// divisors (GGUF's rope_freqs, LongRoPE's factor lists) divide each frequency after the rule.
+// divisors (GGUF's rope_freqs, LongRoPE's factor lists) divide each frequency after the rule. By a negative one a pair
+// turns the other way (NanoChat), by 1e30 it stands still (Gemma 4).
 //
 //   auto frequencies = rope_frequencies({.rotary_dim = 128, .theta = 500000});
 //   RopeTable{.positions = p, .inv_freq = frequencies->view(), .magnitude = frequencies->magnitude, ...}
@@ -129,9 +130,9 @@ inline Status check_rope(const RopeParameters& p) {
     return invalid("divisors has " + std::to_string(p.divisors.size()) + " entries; it must have " +
                    std::to_string(p.rotary_dim / 2) + ", one for each pair");
   for (std::size_t i = 0; i < p.divisors.size(); ++i)
-    if (!(p.divisors[i] > 0) || !std::isfinite(p.divisors[i]))
+    if (p.divisors[i] == 0 || !std::isfinite(p.divisors[i]))
       return invalid("divisors[" + std::to_string(i) + "] is " + std::to_string(p.divisors[i]) +
-                     "; it must be positive and finite");
+                     "; it must be finite and not 0");
   return {};
 }
 

@@ -28,6 +28,7 @@ YARN = dict(rope_theta=1e4, rope_type="yarn", factor=4.0, original_max_position_
 LLAMA3 = dict(rope_theta=1e4, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 LATENT = dict(num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=12, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7)
+GEMMA4 = dict(head_dim=12, global_head_dim=16, sliding_window=6, layer_types=["sliding_attention", "full_attention"] * 2)
 MIXED = ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]
 CASES = {
     "llama": ("llama", {}),
@@ -148,6 +149,20 @@ CASES = {
                                                                        original_max_position_embeddings=16, factor=4.0))),
     "apertus": ("apertus", dict(rope_parameters=LLAMA3)),
     "apertus, biases": ("apertus", dict(attention_bias=True, rope_parameters=LLAMA3, tie_word_embeddings=True)),
+    "internlm3": ("internlm3", dict(head_dim=12)),
+    "internlm3, biases": ("internlm3", dict(head_dim=8, attention_bias=True, mlp_bias=True)),
+    "nanochat": ("nanochat", dict(final_logit_softcapping=3.0)),
+    "ministral3": ("ministral3", dict(head_dim=12, rope_parameters=dict(
+        rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0,
+        mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
+    "gemma4": ("gemma4_text", GEMMA4 | dict(attention_k_eq_v=True, num_global_key_value_heads=1, final_logit_softcapping=3.0,
+                                            hidden_size_per_layer_input=0)),
+    "gemma4, inputs of layers": ("gemma4_text", GEMMA4 | dict(
+        hidden_size_per_layer_input=8, vocab_size_per_layer_input=VOCAB, num_hidden_layers=6, num_kv_shared_layers=2,
+        use_double_wide_mlp=True, layer_types=MIXED + MIXED[:2], tie_word_embeddings=True)),
+    "gemma4, experts": ("gemma4_text", GEMMA4 | dict(
+        attention_k_eq_v=True, num_global_key_value_heads=4, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=6,
+        top_k_experts=2, moe_intermediate_size=20)),
     "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
                                                                          alpha=100.0, factor=1.0))),
 }
@@ -193,7 +208,7 @@ def together(shapes):
 def case(architecture, settings, name=None):
     """`name`: what the files of a family call what transformers computes as another."""
     config = CONFIG_MAPPING[architecture](**(SIZES | settings))
-    norm_at = 0 if "gemma" in architecture or architecture == "nemotron" else 1
+    norm_at = 0 if architecture in ("gemma", "gemma2", "gemma3_text", "nemotron") else 1
     with tempfile.TemporaryDirectory() as place:  # the checkpoint has other names than the model: each expert's
         AutoModelForCausalLM.from_config(config).save_pretrained(place)
         file = str(pathlib.Path(place) / "model.safetensors")

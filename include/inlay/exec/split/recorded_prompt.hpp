@@ -84,7 +84,8 @@ template <class... Backends> class RecordedPrompt {
     const bool attends = step.name == "flash_attention";
     if (!attends && step.name != "reshape_and_cache") return;
     step.rows = tokens;
-    step.width = attends ? config().heads * config().value_dim() : config().kv_heads * config().head_dim;
+    const LayerConfig layer = config().layer(step.layer);
+    step.width = attends ? config().heads * config().value_dim(layer) : layer.kv_heads * layer.head_dim;
   }
 
   StepGraph graph_;
