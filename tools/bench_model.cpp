@@ -68,8 +68,7 @@ double prefill_flops(const exec::ModelConfig& c, index tokens) {
     const double pairs = n * window - window * window / 2;
     attention += 2 * pairs * static_cast<double>(c.heads * (layer.head_dim + c.value_dim(layer)));
   }
-  return 2 * n * of_token + attention +
-         2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
+  return 2 * n * of_token + attention + 2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
 }
 
 // The end of a line: the share of `limit`, in the units of `rate` and 1e9 of them, unless the figure was disturbed.

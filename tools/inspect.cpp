@@ -60,8 +60,8 @@ std::string heads_of_layers(const exec::ModelConfig& c) {
 
 void print_sizes(const exec::ModelConfig& c) {
   line("sizes", joined({counted(c.layers, "layer"), "dim " + std::to_string(c.dim), counted(c.heads, "head"),
-                        heads_of_layers(c), "hidden " + std::to_string(c.hidden), "vocabulary " + std::to_string(c.vocab),
-                        "context " + std::to_string(c.context)}));
+                        heads_of_layers(c), "hidden " + std::to_string(c.hidden),
+                        "vocabulary " + std::to_string(c.vocab), "context " + std::to_string(c.context)}));
 }
 
 std::string latents(const exec::LatentConfig& latent) {
@@ -103,8 +103,7 @@ void print_attention(const exec::ModelConfig& c) {
 }
 
 void print_layers(const exec::ModelConfig& c) {
-  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu", "clipped silu",
-                                         "xielu"};
+  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu", "clipped silu", "xielu"};
   const exec::LayerNorms& n = c.norms;
   line("layers",
        joined({n.before_attn && n.behind_attn ? "norms before and behind branches"

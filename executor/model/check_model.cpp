@@ -155,12 +155,10 @@ Status check_heads(const ModelConfig& c, index i, const std::string& origin) {
     return {StatusCode::corrupt_data, origin + ": the head dim" + which + " is " + std::to_string(layer.head_dim) +
                                           "; it must be 1 to " + std::to_string(c.head_dim)};
   if (layer.rope >= 0 && c.ropes[static_cast<std::size_t>(layer.rope)].dim > layer.head_dim)
-    return {StatusCode::corrupt_data,
-            origin + ": the rope dimension" + which + " is " +
-                std::to_string(c.ropes[static_cast<std::size_t>(layer.rope)].dim) + "; it must be at most its head dim " +
-                std::to_string(layer.head_dim)};
-  if (layer.v_is_k && !c.v_norm)
-    return {StatusCode::unsupported, origin + ": v" + which + " is k, and has no norm"};
+    return {StatusCode::corrupt_data, origin + ": the rope dimension" + which + " is " +
+                                          std::to_string(c.ropes[static_cast<std::size_t>(layer.rope)].dim) +
+                                          "; it must be at most its head dim " + std::to_string(layer.head_dim)};
+  if (layer.v_is_k && !c.v_norm) return {StatusCode::unsupported, origin + ": v" + which + " is k, and has no norm"};
   if (layer.kv_layer == LayerConfig::own_kv) return {};
   const bool before = layer.kv_layer >= 0 && layer.kv_layer < i;
   const LayerConfig other = before ? c.layer(layer.kv_layer) : LayerConfig();

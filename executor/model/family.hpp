@@ -72,8 +72,8 @@ struct Mixture {
   };
   const char* count_key = nullptr;  // null: config.json has no experts
   FlagKey enabled = {nullptr, true};
-  bool beside = false;  // the feed-forward, not in its place (ExpertsConfig)
-  index count = 0, top_k = 0;       // 0: it must say
+  bool beside = false;         // the feed-forward, not in its place (ExpertsConfig)
+  index count = 0, top_k = 0;  // 0: it must say
   const char* top_k_key = "num_experts_per_tok";
   const char* hidden_key = "moe_intermediate_size";
   index hidden = 0;  // 0: it must say
@@ -134,9 +134,9 @@ struct Family {
   NormKind norm = NormKind::rms;
   FlagKey norm_bias = {};
   bool norm_weights = true, embed_norm = false, v_norm = false;  // as ModelConfig has them
-  bool layer_scales = false;            // a checkpoint has them
-  bool norm_adds_one = false;           // a checkpoint has w where 1 + w multiplies
-  bool gguf_rms_eps = false;            // GGUF calls the eps of layer norms that of RMS norms
+  bool layer_scales = false;                                     // a checkpoint has them
+  bool norm_adds_one = false;                                    // a checkpoint has w where 1 + w multiplies
+  bool gguf_rms_eps = false;                                     // GGUF calls the eps of layer norms that of RMS norms
   bool gguf_read_only = false;          // q, k and v are one tensor there, and gate and up, or a key has no fact here
   std::string_view gguf_ffn_norm = {};  // what GGUF calls the norm before the feed-forward; empty: ffn_norm
 

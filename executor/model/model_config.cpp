@@ -12,7 +12,7 @@ void ModelConfig::set_layers(std::vector<LayerConfig> each) {
     if (layer.kv_heads == 0) layer.kv_heads = kv_heads;
     if (layer.head_dim == 0) layer.head_dim = head_dim;
   }
-  const auto largest = [&](index LayerConfig::* member) {
+  const auto largest = [&](index LayerConfig::*member) {
     const auto less = [&](const LayerConfig& a, const LayerConfig& b) { return a.*member < b.*member; };
     return *std::max_element(each.begin(), each.end(), less).*member;
   };

@@ -65,8 +65,8 @@ TEST(layer_kinds, full_layers_have_heads_of_their_own) {
                                {"11", {{"head_dim", 512}, {"num_key_value_heads", 4}}}};
   EXPECT_EQ(read(newer).per_layer, c.per_layer);
   Json silent = gemma4();
-  for (const char* key : {"global_head_dim", "num_global_key_value_heads", "attention_k_eq_v",
-                          "hidden_size_per_layer_input"})
+  for (const char* key :
+       {"global_head_dim", "num_global_key_value_heads", "attention_k_eq_v", "hidden_size_per_layer_input"})
     silent.erase(key);
   const ModelConfig plain = read(silent);
   EXPECT_EQ(plain.layer(5).head_dim, 512);
@@ -89,7 +89,7 @@ TEST(layer_kinds, the_last_layer_sees_all_keys_whatever_is_listed) {
 TEST(layer_kinds, the_last_layers_may_see_keys_and_values_of_others) {
   Json json = gemma4();
   json["num_kv_shared_layers"] = 7, json["use_double_wide_mlp"] = true;
-  json["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "sliding_attention",
+  json["layer_types"] = {"sliding_attention", "full_attention",    "sliding_attention", "sliding_attention",
                          "sliding_attention", "sliding_attention", "sliding_attention", "full_attention",
                          "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"};
   const ModelConfig c = read(json);
@@ -176,7 +176,9 @@ TEST(layer_kinds, gguf_says_heads_by_kind) {
   c.layers = 6, c.heads = 4, c.qk_norm = QkNorm::head, c.activation = Activation::gelu_tanh, c.attn_scale = 1;
   c.embed_scale = std::sqrt(32.0), c.norms = {true, true, true, true}, c.v_norm = c.layer_scales = true;
   c.layer_inputs.dim = 4, c.tie_embeddings = true;
-  c.ropes = {{.dim = 16, .theta = 1e6, .scaling = RopeConfig::Scaling::freq_factors,
+  c.ropes = {{.dim = 16,
+              .theta = 1e6,
+              .scaling = RopeConfig::Scaling::freq_factors,
               .freq_factors = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f}},
              {.dim = 8, .theta = 1e4}};
   const LayerConfig full{.hidden = 32, .kv_heads = 1, .head_dim = 16, .v_is_k = true};
@@ -244,9 +246,14 @@ TEST(layer_kinds, minicpm_says_what_multiplies) {
 TEST(layer_kinds, ministral_3_is_read_to_its_original_length) {
   Json json = config_of("ministral3");
   json["max_position_embeddings"] = 262144;
-  json["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", 16.0}, {"rope_theta", 1e6}, {"mscale", 1.0},
-                             {"original_max_position_embeddings", 16384}, {"mscale_all_dim", 1.0},
-                             {"max_position_embeddings", 262144}, {"llama_4_scaling_beta", 0.1}};
+  json["rope_parameters"] = {{"rope_type", "yarn"},
+                             {"factor", 16.0},
+                             {"rope_theta", 1e6},
+                             {"mscale", 1.0},
+                             {"original_max_position_embeddings", 16384},
+                             {"mscale_all_dim", 1.0},
+                             {"max_position_embeddings", 262144},
+                             {"llama_4_scaling_beta", 0.1}};
   EXPECT_EQ(read(json).context, 16384);
   EXPECT_EQ(read(json).ropes[0].attention_factor, 1);
   json["rope_parameters"]["llama_4_scaling_beta"] = 0;

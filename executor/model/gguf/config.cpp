@@ -27,8 +27,7 @@ constexpr Neutral granite_numbers[] = {
 constexpr Neutral softcap_numbers[] = {{"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}};
 constexpr Neutral neutral_numbers[] = {{"attention.output_scale", 1},       {"attention.clamp_kqv", 0},
                                        {"attention.max_alibi_bias", 0},     {"rope.scaling.alpha", 0},
-                                                {"rope.scaling.yarn_ext_factor", 1},
-                                       {"rope.scaling.yarn_attn_factor", 1}};
+                                       {"rope.scaling.yarn_ext_factor", 1}, {"rope.scaling.yarn_attn_factor", 1}};
 constexpr Neutral temperature_number = {"attention.temperature_scale", 0};
 constexpr Neutral latent_number = {"rope.scaling.yarn_log_multiplier", 0};
 

@@ -1,5 +1,5 @@
-// The heads of layers that differ by kind, in GGUF (`gemma4`): keys for all layers and for those with a window, an array
-// of kv heads, and how many of the last layers see the keys and values of others.
+// The heads of layers that differ by kind, in GGUF (`gemma4`): keys for all layers and for those with a window, an
+// array of kv heads, and how many of the last layers see the keys and values of others.
 #pragma once
 
 #include <string>

@@ -71,7 +71,8 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     meta.text("tokenizer.ggml.pre", pre, false);
     set_pre_tokenizer(t, pre);
   } else {
-    meta.fail(StatusCode::unsupported, "the tokenizer " + quote(model) + "; it must be llama (SPM), gpt2 (BPE) or gemma4 (BPE)");
+    meta.fail(StatusCode::unsupported,
+              "the tokenizer " + quote(model) + "; it must be llama (SPM), gpt2 (BPE) or gemma4 (BPE)");
   }
   const bool spm = t.kind == TokenizerData::Kind::spm;
   meta.strings("tokenizer.ggml.tokens", t.tokens, true);

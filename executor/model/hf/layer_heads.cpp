@@ -9,14 +9,9 @@
 namespace inlay::exec {
 
 bool is_hf_kinds_key(std::string_view key, const LayerKinds& kinds) {
-  constexpr std::string_view own[] = {"attention_k_eq_v",
-                                      "global_head_dim",
-                                      "hidden_size_per_layer_input",
-                                      "num_global_key_value_heads",
-                                      "num_kv_shared_layers",
-                                      "per_layer_config",
-                                      "use_double_wide_mlp",
-                                      "vocab_size_per_layer_input"};
+  constexpr std::string_view own[] = {
+      "attention_k_eq_v",     "global_head_dim",  "hidden_size_per_layer_input", "num_global_key_value_heads",
+      "num_kv_shared_layers", "per_layer_config", "use_double_wide_mlp",         "vocab_size_per_layer_input"};
   return kinds.differ() && std::find(std::begin(own), std::end(own), key) != std::end(own);
 }
 
@@ -54,7 +49,9 @@ Status share_kv(index count, const std::string& origin, std::vector<LayerConfig>
   for (index i = all - count; i < all; ++i) {
     LayerConfig& layer = layers[static_cast<std::size_t>(i)];
     index other = all - count - 1;
-    const auto is_other_kind = [&](index of) { return (layers[static_cast<std::size_t>(of)].window > 0) != (layer.window > 0); };
+    const auto is_other_kind = [&](index of) {
+      return (layers[static_cast<std::size_t>(of)].window > 0) != (layer.window > 0);
+    };
     while (other >= 0 && is_other_kind(other)) --other;
     if (other < 0)
       return {StatusCode::corrupt_data, origin + ": num_kv_shared_layers is " + std::to_string(count) +

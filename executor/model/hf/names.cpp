@@ -10,9 +10,13 @@
 namespace inlay::exec {
 
 bool is_of_another_modality(std::string_view name) {
-  constexpr std::string_view models[] = {"vision_tower.", "multi_modal_projector.", "mm_projector.",
-                                         "model.vision_tower.", "model.multi_modal_projector.",
-                                         "model.embed_vision.", "model.audio_tower.",
+  constexpr std::string_view models[] = {"vision_tower.",
+                                         "multi_modal_projector.",
+                                         "mm_projector.",
+                                         "model.vision_tower.",
+                                         "model.multi_modal_projector.",
+                                         "model.embed_vision.",
+                                         "model.audio_tower.",
                                          "model.embed_audio."};
   return std::any_of(std::begin(models), std::end(models),
                      [&](std::string_view each) { return name.starts_with(each); });

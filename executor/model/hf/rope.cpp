@@ -58,8 +58,7 @@ Status refuse_unread(const Json& scaling, const std::string& type, bool with_alp
     return std::find(list.begin(), list.end(), key) != list.end();
   };
   for (const auto& [key, value] : scaling.members()) {
-    const bool known =
-        value.is_null() || in(always, key) || in(own, key) || (temperature && in(of_temperature, key));
+    const bool known = value.is_null() || in(always, key) || in(own, key) || (temperature && in(of_temperature, key));
     if (!known)
       return {StatusCode::unsupported,
               where + " has the key " + quote(key) + ", which a scaling of the type " + quote(type) + " does not read"};
@@ -114,8 +113,7 @@ std::vector<float> proportional_factors(JsonFields& fields, const RopeConfig& ro
   constexpr float still = 1e30f;  // as GGUF's writers have it
   double partial = 1;
   fields.number("partial_rotary_factor", partial);
-  if (!(partial > 0 && partial <= 1))
-    fields.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
+  if (!(partial > 0 && partial <= 1)) fields.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
   if (!fields.ok()) return {};
   std::vector<float> factors(static_cast<std::size_t>(rope.dim / 2), still);
   const auto turning = static_cast<std::ptrdiff_t>(std::floor(partial * static_cast<double>(rope.dim) / 2));
@@ -132,8 +130,7 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
   const bool proportional = type == "proportional" && family.kinds.differ();
-  if (scaling.contains("partial_rotary_factor") && !proportional)
-    read_partial(fields, family, turning_dim(c), 1, rope);
+  if (scaling.contains("partial_rotary_factor") && !proportional) read_partial(fields, family, turning_dim(c), 1, rope);
   if (type == "su") type = "longrope";  // its name in older files
   double alpha = 0;
   const bool with_alpha = family.ntk_alpha && type == "dynamic" && fields.number("alpha", alpha);

@@ -273,25 +273,26 @@ template <class Space = Host> class Decoder {
     if (prompts > 0) {
       const Heads part = q.slice(0, generated, prompts);
       const index stride = part.strides[0];
-      run(FlashAttention<Space>{
-          .q = {part.data,
-                DType::f32,
-                {1, prompts, heads, facts.head_dim},
-                {prompts * stride, stride, part.strides[1], 1}},
-          .k = cache.k,
-          .v = cache.v,
-          .out = {attended.slice(0, generated, prompts).data, DType::f32, {1, prompts, heads, config_.value_dim(facts)}},
-          .q_indptr = batch.q_indptr,
-          .kv_lens = batch.prompts.kv_lens,
-          .block_table = batch.prompts.block_table,
-          .sinks = sinks,
-          .k_scale = cache.k_scale_rows(),
-          .v_scale = cache.v_scale_rows(),
-          .scale = scale,
-          .softcap = cap,
-          .causal = true,
-          .window_left = window_left,
-          .compute = of_prompts_});
+      run(FlashAttention<Space>{.q = {part.data,
+                                      DType::f32,
+                                      {1, prompts, heads, facts.head_dim},
+                                      {prompts * stride, stride, part.strides[1], 1}},
+                                .k = cache.k,
+                                .v = cache.v,
+                                .out = {attended.slice(0, generated, prompts).data,
+                                        DType::f32,
+                                        {1, prompts, heads, config_.value_dim(facts)}},
+                                .q_indptr = batch.q_indptr,
+                                .kv_lens = batch.prompts.kv_lens,
+                                .block_table = batch.prompts.block_table,
+                                .sinks = sinks,
+                                .k_scale = cache.k_scale_rows(),
+                                .v_scale = cache.v_scale_rows(),
+                                .scale = scale,
+                                .softcap = cap,
+                                .causal = true,
+                                .window_left = window_left,
+                                .compute = of_prompts_});
     }
   }
 

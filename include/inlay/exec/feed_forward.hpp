@@ -108,8 +108,7 @@ template <class Space> class FeedForward {
 
   using Mixture = typename DecoderWeights<Space>::Mixture;
 
-  template <class Run>
-  void norm(Run& run, const Rows& x, const ConstView<1, Space>& weight, const Rows& y) const {
+  template <class Run> void norm(Run& run, const Rows& x, const ConstView<1, Space>& weight, const Rows& y) const {
     run(RmsNorm<Space>{.x = x, .weight = weight, .y = y, .eps = eps_});
   }
 

@@ -131,8 +131,7 @@ template <class Space = Host> class KvPool : public BlockPool {
             return status;
     }
     for (index i = 0; i < count; ++i)
-      layers_.push_back(
-          {.k = part(k, i), .v = part(v, i), .k_scale = part(k_scale, i), .v_scale = part(v_scale, i)});
+      layers_.push_back({.k = part(k, i), .v = part(v, i), .k_scale = part(k_scale, i), .v_scale = part(v_scale, i)});
     return {};
   }
 

@@ -24,7 +24,8 @@ template <class Space> class PerLayerInputs {
     if (dim_ == 0) return {};
     // The norm of x / sqrt(dim) is that of x, with an eps that is dim times as large.
     eps_ = static_cast<float>(config.norm_eps * static_cast<double>(config.dim));
-    for (const auto& [rows, columns] : {std::pair{&all_, layers_ * dim_}, {&projected_, layers_ * dim_}, {&gate_, dim_}})
+    for (const auto& [rows, columns] :
+         {std::pair{&all_, layers_ * dim_}, {&projected_, layers_ * dim_}, {&gate_, dim_}})
       if (Status status = take(tensors, DType::f32, {max_tokens, columns}, *rows); !status.ok()) return status;
     return {};
   }
@@ -49,10 +50,8 @@ template <class Space> class PerLayerInputs {
     const index tokens = x.extents[0];
     const Rows gate = gate_.slice(0, 0, tokens);
     w.gate(run, x, gate);
-    run(Gelu<Space>{.x = gate,
-                    .up = all_.slice(0, 0, tokens).slice(1, layer * dim_, dim_),
-                    .y = gate,
-                    .form = GeluForm::tanh});
+    run(Gelu<Space>{
+        .x = gate, .up = all_.slice(0, 0, tokens).slice(1, layer * dim_, dim_), .y = gate, .form = GeluForm::tanh});
     w.projection(run, gate, y);
   }
 

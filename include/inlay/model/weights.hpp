@@ -63,9 +63,9 @@ struct LayerWeights {
 
 struct Weights {
   EmbeddingTable embedding;
-  EmbeddingTable layer_inputs;            // of all layers side by side
-  LinearWeight layer_inputs_projection;   // [layers * dim of one, dim]
-  ConstView<1> layer_inputs_norm = {};    // [dim of one], divided by sqrt(2)
+  EmbeddingTable layer_inputs;           // of all layers side by side
+  LinearWeight layer_inputs_projection;  // [layers * dim of one, dim]
+  ConstView<1> layer_inputs_norm = {};   // [dim of one], divided by sqrt(2)
   std::vector<LayerWeights> layers;
   ConstView<1> output_norm, output_norm_bias;  // [dim], times the scale of the logits
   LinearWeight head;                           // [vocab, dim]
@@ -86,9 +86,10 @@ struct Weights {
              };
              const MixtureWeights& m = w.mixture;
              return std::all_of(w.qkv.begin(), w.qkv.end(), are) && are(w.output) && are(w.latent.q_b) &&
-                    are(w.latent.kv_b) && are(w.input.gate) && are(w.input.projection) && std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) &&
-                    are(m.gate) && are(m.up) && are(m.down) &&
-                    std::all_of(m.shared_gate_up.begin(), m.shared_gate_up.end(), are) && are(m.shared_down);
+                    are(w.latent.kv_b) && are(w.input.gate) && are(w.input.projection) &&
+                    std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) && are(m.gate) && are(m.up) &&
+                    are(m.down) && std::all_of(m.shared_gate_up.begin(), m.shared_gate_up.end(), are) &&
+                    are(m.shared_down);
            });
   }
 };
