@@ -35,4 +35,4 @@ def wrong(number, folder):
 
 with tempfile.TemporaryDirectory() as here, concurrent.futures.ThreadPoolExecutor(2) as at_once:
     found = [what for what in at_once.map(lambda number: wrong(number, here), range(len(recipes))) if what]
-sys.exit("\n".join(found))
+sys.exit("\n".join(found) or 0)
