@@ -51,6 +51,7 @@ endfunction()
 
 include(${CMAKE_CURRENT_LIST_DIR}/ci.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/pkg_config.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/exports.cmake)
 
 # Objects: a library is made of parts, one for each operator and one for each room that operators share, and an operator's
 # own test links its parts alone (inlay_link_operators). The property inlay_<part> holds what there is to link.
@@ -331,6 +332,7 @@ endfunction()
 
 function(inlay_install)
   inlay_install_pkg_config()
+  inlay_exports_of_libraries()
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
   install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
   set(targets inlay_core inlay_inline inlay_reference inlay_cpu)

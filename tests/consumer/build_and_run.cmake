@@ -7,6 +7,23 @@ function(step)
   endif()
 endfunction()
 
+# shows_nothing(LIBRARY REGEX [ALLOWED]): no symbol that a library shows matches the first and not the second.
+function(shows_nothing library regex)
+  find_program(NM nm REQUIRED)
+  execute_process(COMMAND ${NM} -DC --defined-only ${library} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT symbols MATCHES " T ")
+    message(FATAL_ERROR "${library} shows nothing at all: the search is broken")
+  endif()
+  string(REGEX MATCHALL "[^\n]* (${regex})[^\n]*" shown "${symbols}")
+  if(ARGN)
+    list(FILTER shown EXCLUDE REGEX "${ARGN}")
+  endif()
+  if(shown)
+    list(JOIN shown "\n" shown)
+    message(FATAL_ERROR "${library} must not show\n${shown}")
+  endif()
+endfunction()
+
 get_filename_component(name ${CONSUMER} NAME)
 set(prefix ${BUILD}/consumer/prefix_${name})
 set(build ${BUILD}/consumer/${name})
@@ -49,6 +66,36 @@ if(name STREQUAL "fetched")
   foreach(command IN LISTS commands)
     message(SEND_ERROR "a warning of the project's is asked of a file of ours: ${command}")
   endforeach()
+endif()
+
+# Two versions in one process, each in a library that shows whatever a compiler shows that is not told otherwise: loaded and
+# unloaded, and both linked.
+if(name STREQUAL "fetched")
+  include(${CMAKE_CURRENT_LIST_DIR}/later_version.cmake)
+  make_later(${SOURCE} ${build}/later_source)
+  step(${CMAKE_COMMAND} -S ${CONSUMER} -B ${build}/later -G Ninja -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS}
+       ${options} -DINLAY_SOURCE=${build}/later_source -DPLUGIN=later)
+  step(${CMAKE_COMMAND} --build ${build} --target earlier)
+  step(${CMAKE_COMMAND} --build ${build}/later --target later)
+  # Of ours a plugin shows no function but templates that its own code has made, which say the version.
+  shows_nothing(${build}/libearlier.so "T [^\n]*inlay::")
+  shows_nothing(${build}/libearlier.so "[WVu] [^\n]*inlay::" "v[0-9]+_[0-9]+|initializer_list<inlay::DType>")
+  set(plugins ${build}/libearlier.so ${build}/later/liblater.so)
+  separate_arguments(host UNIX_COMMAND "${COMPILER} -std=c++20 ${FLAGS} ${CONSUMER}/host.cpp")
+  step(${host} -pthread -ldl -o ${build}/host)
+  step(${build}/host ${plugins})
+  step(${host} -DLINKED ${plugins} -pthread -Wl,-rpath,${build}:${build}/later -o ${build}/linked)
+  step(${build}/linked)
+endif()
+
+# The same as a shared library, which shows what its headers declare and nothing that it was made with.
+if(name STREQUAL "fetched")
+  step(${CMAKE_COMMAND} -S ${CONSUMER} -B ${build}/shared -G Ninja -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS}
+       ${options} -DINLAY_SOURCE=${SOURCE} -DBUILD_SHARED_LIBS=ON)
+  step(${CMAKE_COMMAND} --build ${build}/shared --target consumer)
+  step(${build}/shared/consumer)
+  shows_nothing(${build}/shared/_deps/inlay-build/libinlay_cpu.so
+    "[A-Za-z] (std::|tl::|typeinfo|vtable)|[A-Za-z] [^\n]*inlay::cpu::(rms_norm|sum_of)|T [^\n]*inlay::allowed")
 endif()
 
 # The same prefix, moved, for programs that pkg-config alone tells of us.
