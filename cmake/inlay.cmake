@@ -50,6 +50,8 @@ function(inlay_warnings target)
 endfunction()
 
 include(${CMAKE_CURRENT_LIST_DIR}/ci.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/pkg_config.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/exports.cmake)
 
 # Objects: a library is made of parts, one for each operator and one for each room that operators share, and an operator's
 # own test links its parts alone (inlay_link_operators). The property inlay_<part> holds what there is to link.
@@ -328,32 +330,9 @@ function(inlay_add_npu)
   target_compile_definitions(inlay_npu PUBLIC INLAY_HAS_NPU)
 endfunction()
 
-# inlay-cpu.pc: the operators on the CPU, for builds without CMake. Its prefix is told from where the file lies, so that an
-# installed tree may be moved, and `cmake --install --prefix` need not be the configured one.
-function(inlay_install_pkg_config)
-  set(inlay_pc_prefix ${CMAKE_INSTALL_PREFIX})
-  if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
-    file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-    string(REGEX REPLACE "/$" "" up ${up})
-    set(inlay_pc_prefix "\${pcfiledir}/${up}")
-  endif()
-  foreach(folder LIBDIR INCLUDEDIR)
-    string(TOLOWER inlay_pc_${folder} variable)
-    set(${variable} "${CMAKE_INSTALL_${folder}}")
-    if(NOT IS_ABSOLUTE "${${variable}}")
-      string(PREPEND ${variable} "\${prefix}/")
-    endif()
-  endforeach()
-  set(inlay_pc_definitions "")
-  if(inlay_built_isas)
-    set(inlay_pc_definitions " -DINLAY_BUILT_ISAS=${inlay_built_isas}")
-  endif()
-  configure_file(cmake/inlay-cpu.pc.in ${PROJECT_BINARY_DIR}/inlay-cpu.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/inlay-cpu.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endfunction()
-
 function(inlay_install)
   inlay_install_pkg_config()
+  inlay_exports_of_libraries()
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
   install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
   set(targets inlay_core inlay_inline inlay_reference inlay_cpu)

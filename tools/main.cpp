@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include <inlay/core/version.hpp>
 #include <inlay/cpu.hpp>
 
 #include "tools/commands.hpp"
@@ -49,6 +50,7 @@ Status check_environment() {
 
 int main(int argc, char** argv) {
   CLI::App app("Inlay: operators for LLM inference, and a thin executor over them", "inlay");
+  app.set_version_flag("--version", "inlay " INLAY_VERSION);
   app.require_subcommand(1);
   Command chosen;
   add_run(app, chosen);
@@ -86,6 +88,8 @@ int main(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::CallForAllHelp& help) {
     return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
   } catch (const CLI::ParseError& error) {
     const CLI::App& there = last_command(app);
     if (there.get_require_subcommand_min() > 0) return no_command(there);

@@ -5,6 +5,8 @@
 #include <exception>
 #include <new>
 
+#include <inlay/core/version.hpp>
+
 namespace inlay::c {
 
 namespace {
@@ -48,5 +50,5 @@ inlay_code failed_by_exception() noexcept {
 }  // namespace inlay::c
 
 const char* inlay_message(void) { return inlay::c::message; }
-const char* inlay_version(void) { return INLAY_C_VERSION; }
+const char* inlay_version(void) { return INLAY_VERSION; }
 int32_t inlay_abi(void) { return INLAY_ABI; }

@@ -71,7 +71,7 @@ enum {
 
 /* What the last failing call of this thread said; "" before there was one. Valid until the thread's next failing call. */
 INLAY_API const char *inlay_message(void);
-INLAY_API const char *inlay_version(void); /* "0.1.0" */
+INLAY_API const char *inlay_version(void); /* "0.9.0" */
 INLAY_API int32_t inlay_abi(void);         /* INLAY_ABI of the library */
 
 /* ---- backends: who computes ---- */

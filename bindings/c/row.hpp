@@ -26,7 +26,7 @@ template <class View> View view_of(const AnyView& any) {
 
 template <class Op, std::size_t i> void set(void* bound, const Value& value) {
   auto& target = *static_cast<Rebound<Op>*>(bound);
-  auto& member = target.op.*(std::get<i>(Op::fields).member);
+  auto& member = target.op.*(std::get<i>(fields_of<Op>).member);
   using T = std::remove_reference_t<decltype(member)>;
   if constexpr (ViewLike<T>) {
     member = view_of<T>(value.view);
@@ -43,7 +43,7 @@ template <class Op, std::size_t i> void set(void* bound, const Value& value) {
 }
 
 template <class Op, std::size_t i> constexpr FieldRow field_row() {
-  constexpr auto& field = std::get<i>(Op::fields);
+  constexpr auto& field = std::get<i>(fields_of<Op>);
   using T = std::remove_cvref_t<decltype(std::declval<Op&>().*(field.member))>;
   FieldRow row{.name = field.name.data(), .role = field.role, .kind = INLAY_TENSOR, .set = set<Op, i>};
   if constexpr (ViewLike<T>) {

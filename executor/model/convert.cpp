@@ -205,16 +205,16 @@ class GgufConversion {
   }
 
   // The configuration holds them, whether they came from a tensor or a rule.
-  const std::vector<float>& rope_factors(bool of_longrope) const {
-    static const std::vector<float> none;
+  std::span<const float> rope_factors(bool of_longrope) const {
     const RopeConfig& rope = file_.config.ropes[0];
-    return (rope.scaling == RopeConfig::Scaling::longrope) == of_longrope ? rope.freq_factors : none;
+    if ((rope.scaling == RopeConfig::Scaling::longrope) != of_longrope) return {};
+    return rope.freq_factors;
   }
-  void add_factors(const TensorFacts& facts, const std::vector<float>& factors) {
+  void add_factors(const TensorFacts& facts, std::span<const float> factors) {
     if (factors.empty()) return;
     ++report_.tensors;
-    writer_.tensor(facts.name, GgmlType::F32, std::span(facts.extents.data(), 1), [&factors](index, std::byte* out) {
-      std::memcpy(out, factors.data(), factors.size() * sizeof(float));
+    writer_.tensor(facts.name, GgmlType::F32, std::span(facts.extents.data(), 1), [factors](index, std::byte* out) {
+      std::memcpy(out, factors.data(), factors.size_bytes());
       return Status{};
     });
   }

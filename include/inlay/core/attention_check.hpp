@@ -10,7 +10,7 @@
 namespace inlay {
 
 inline constexpr index max_head_dim = 576;  // DeepSeek's compressed K: 512 + 64
-inline constexpr DTypes kv_types{DType::f32, DType::f16, DType::bf16, DType::i8};
+INLAY_HIDDEN inline constexpr DTypes kv_types{DType::f32, DType::f16, DType::bf16, DType::i8};
 
 inline namespace INLAY_UNIT_ISA {
 

@@ -55,8 +55,8 @@ class DTypes {
   std::uint32_t bits_ = 0;
 };
 
-inline constexpr DTypes floats{DType::f32, DType::f16, DType::bf16};
-inline constexpr DTypes ids{DType::i32, DType::i64};
+INLAY_HIDDEN inline constexpr DTypes floats{DType::f32, DType::f16, DType::bf16};
+INLAY_HIDDEN inline constexpr DTypes ids{DType::i32, DType::i64};
 
 namespace detail {
 

@@ -71,9 +71,14 @@ concept ListOfViews = requires(const T& t) {
 
 inline namespace INLAY_UNIT_ISA {
 
+// The list as data of each library's own, to be read at run time. Op::fields has one address in the process, whatever
+// version of Op a library was built with.
+template <class Op> INLAY_HIDDEN inline constexpr auto fields_of = Op::fields;
+
 // Calls visit(field, value) for each field of `op`, in order.
 template <class Op, class Visit> constexpr void for_each_field(Op& op, Visit&& visit) {
-  std::apply([&](const auto&... field) { (visit(field, op.*(field.member)), ...); }, std::remove_const_t<Op>::fields);
+  std::apply([&](const auto&... field) { (visit(field, op.*(field.member)), ...); },
+             fields_of<std::remove_const_t<Op>>);
 }
 
 // Calls visit(field, view) for each view, those in lists too. A scalar is no view.

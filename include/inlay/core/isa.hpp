@@ -13,13 +13,14 @@ enum class Isa : unsigned char { scalar, avx2, avx512, avx512_vnni, avx512_bf16,
 // Those that this build holds, ascending: of the architecture that it is compiled for, all but where CMake's INLAY_ISA
 // names some, which are then given to all who link inlay::cpu.
 #if defined(INLAY_BUILT_ISAS)
-inline constexpr Isa all_isas[] = {INLAY_BUILT_ISAS};
+INLAY_HIDDEN inline constexpr Isa all_isas[] = {INLAY_BUILT_ISAS};
 #elif defined(__aarch64__)
-inline constexpr Isa all_isas[] = {Isa::scalar, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm};
+INLAY_HIDDEN inline constexpr Isa all_isas[] = {Isa::scalar, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm};
 #elif defined(__x86_64__)
-inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16};
+INLAY_HIDDEN inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni,
+                                                Isa::avx512_bf16};
 #else
-inline constexpr Isa all_isas[] = {Isa::scalar};
+INLAY_HIDDEN inline constexpr Isa all_isas[] = {Isa::scalar};
 #endif
 
 inline namespace INLAY_UNIT_ISA {

@@ -57,7 +57,7 @@ template <class Block> constexpr GgmlFormat format_of(std::string_view name) {
 }
 
 // By number, those that are not read too, so that a refusal can name them.
-inline constexpr GgmlFormat ggml_formats[] = {
+INLAY_HIDDEN inline constexpr GgmlFormat ggml_formats[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},
     format_of<ggml::Q4_0>("Q4_0"),

@@ -69,8 +69,8 @@ template <class To, class Op, class Move> Rebound<InSpace<Op, To>> rebind(const 
   Rebound<Moved> result;
   constexpr std::size_t count = std::tuple_size_v<decltype(Moved::fields)>;
   const auto one = [&]<std::size_t i>(std::integral_constant<std::size_t, i>) {
-    constexpr auto& from_field = std::get<i>(Op::fields);
-    constexpr auto& to_field = std::get<i>(Moved::fields);
+    constexpr auto& from_field = std::get<i>(fields_of<Op>);
+    constexpr auto& to_field = std::get<i>(fields_of<Moved>);
     const auto& from = op.*(from_field.member);
     auto& to = result.op.*(to_field.member);
     using From = std::remove_cvref_t<decltype(from)>;

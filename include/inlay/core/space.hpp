@@ -21,9 +21,14 @@
 
 namespace inlay {
 
-// A space is named after what owns the memory. Cl is a backend that a build may lack.
+inline namespace INLAY_VERSION_NAMESPACE {
+
+// A space is named after what owns the memory.
 struct Host {};
-class Cl;
+
+}  // namespace INLAY_VERSION_NAMESPACE
+
+class Cl;  // a backend that a build may lack
 
 template <class Space> struct SpacePointer;
 

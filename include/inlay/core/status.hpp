@@ -60,6 +60,8 @@ inline namespace INLAY_UNIT_ISA {
 
 }  // namespace detail
 
+inline namespace INLAY_VERSION_NAMESPACE {
+
 class [[nodiscard]] Status {
  public:
   INLAY_INLINE Status() = default;
@@ -86,6 +88,8 @@ class [[nodiscard]] Status {
  private:
   const detail::Error* error_ = nullptr;
 };
+
+}  // namespace INLAY_VERSION_NAMESPACE
 
 inline namespace INLAY_UNIT_ISA {
 

@@ -35,6 +35,8 @@ namespace inlay {
 
 class Announced;
 
+inline namespace INLAY_VERSION_NAMESPACE {
+
 class Threads {
  public:
   struct Options {
@@ -68,6 +70,8 @@ class Threads {
   std::unique_ptr<Workers> workers_;       // made by the first job that is handed out
   std::atomic<bool> taken_{false};
 };
+
+}  // namespace INLAY_VERSION_NAMESPACE
 
 // The process's own pool of this width, made when it is first asked for and kept until the process ends.
 // 0 and less: default_width(); at most Threads::most.

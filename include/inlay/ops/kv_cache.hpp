@@ -71,7 +71,7 @@ template <class Source = Host, class Target = Source> struct SwapBlocks {
 
 namespace detail {
 
-inline constexpr DTypes cache_types{DType::f32, DType::f16, DType::bf16, DType::i8};
+INLAY_HIDDEN inline constexpr DTypes cache_types{DType::f32, DType::f16, DType::bf16, DType::i8};
 
 inline namespace INLAY_UNIT_ISA {
 

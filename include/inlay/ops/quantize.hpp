@@ -25,7 +25,7 @@
 
 namespace inlay {
 
-inline constexpr DTypes quantized_types{DType::i8, DType::u8, DType::i4, DType::u4};
+INLAY_HIDDEN inline constexpr DTypes quantized_types{DType::i8, DType::u8, DType::i4, DType::u4};
 
 template <class Space = Host> struct Quantize {
   ConstView<2, Space> x;           // [rows, cols]  f32 f16 bf16; row stride free

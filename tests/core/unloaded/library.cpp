@@ -4,7 +4,7 @@
 #include <inlay/core/threads.hpp>
 
 // How many of `tasks` were done, by the process's own pool of three.
-extern "C" inlay::index run_tasks(inlay::index tasks) {
+extern "C" __attribute__((visibility("default"))) inlay::index run_tasks(inlay::index tasks) {
   std::atomic<inlay::index> done{0};
   inlay::threads(3)(tasks, [&](inlay::index) { ++done; });
   return done;

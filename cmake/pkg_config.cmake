@@ -1,0 +1,75 @@
+# inlay-cpu.pc and its like: the libraries for builds without CMake. Their prefix is told from where the file lies, so that an
+# installed tree may be moved, and `cmake --install --prefix` need not be the configured one.
+
+# inlay_pkg_config(NAME DESCRIPTION [LIBRARIES lib..] [DEFINITIONS d..] [REQUIRES name..] [WITHIN name..] [INCLUDE folder]
+#                  [VARIABLES line..])
+#
+# REQUIRES are those whose headers its headers include, WITHIN those that only its code calls. Who links shared libraries
+# needs none of the latter; of static ones he needs all, with --static or without it: an installed tree has one or the other.
+function(inlay_pkg_config name description)
+  cmake_parse_arguments(PARSE_ARGV 2 pc "" "INCLUDE" "LIBRARIES;DEFINITIONS;REQUIRES;WITHIN;VARIABLES")
+  set(prefix ${CMAKE_INSTALL_PREFIX})
+  if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+    file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+    string(REGEX REPLACE "/$" "" up ${up})
+    set(prefix "\${pcfiledir}/${up}")
+  endif()
+  foreach(folder LIBDIR INCLUDEDIR DATADIR)
+    string(TOLOWER ${folder} variable)
+    set(${variable} "${CMAKE_INSTALL_${folder}}")
+    if(NOT IS_ABSOLUTE "${${variable}}")
+      string(PREPEND ${variable} "\${prefix}/")
+    endif()
+  endforeach()
+  if(NOT BUILD_SHARED_LIBS)
+    list(APPEND pc_REQUIRES ${pc_WITHIN})
+    set(pc_WITHIN "")
+  endif()
+  list(TRANSFORM pc_LIBRARIES PREPEND "-l")
+  list(TRANSFORM pc_DEFINITIONS PREPEND "-D")
+  foreach(folder IN LISTS pc_INCLUDE ITEMS "")
+    list(PREPEND pc_DEFINITIONS "-I\${includedir}${folder}")
+  endforeach()
+  list(JOIN pc_LIBRARIES " " libraries)
+  list(JOIN pc_DEFINITIONS " " flags)
+  list(JOIN pc_REQUIRES ", " requires)
+  list(JOIN pc_WITHIN ", " within)
+  list(TRANSFORM pc_VARIABLES PREPEND "\n" OUTPUT_VARIABLE variables)
+  list(JOIN variables "" variables)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/inlay.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+function(inlay_install_pkg_config)
+  set(isas "")
+  if(inlay_built_isas)
+    set(isas INLAY_BUILT_ISAS=${inlay_built_isas})
+  endif()
+  inlay_pkg_config(inlay-cpu "Operators of language models on the CPU, the instruction set chosen at run time"
+    LIBRARIES inlay_cpu DEFINITIONS ${isas})
+  inlay_pkg_config(inlay-inline "The same as headers (inlay/cpu_inline.hpp), for the including unit's own instruction set"
+    INCLUDE /inlay_kernels)
+  inlay_pkg_config(inlay-reference "The textbook of inlay's operators, in double precision" LIBRARIES inlay_reference)
+  if(TARGET inlay_files)
+    inlay_pkg_config(inlay-files "Files of inlay's own forms" LIBRARIES inlay_files)
+  endif()
+  if(TARGET inlay_npu)
+    inlay_pkg_config(inlay-npu "Operators of language models as tile programs of modelled NPUs, and the machine that runs them"
+      LIBRARIES inlay_npu inlay_tile_machine DEFINITIONS INLAY_HAS_NPU INCLUDE /inlay_kernels
+      REQUIRES inlay-cpu WITHIN inlay-files VARIABLES "devices=\${datadir}/inlay/devices")
+  endif()
+  if(TARGET inlay_cl)
+    inlay_pkg_config(inlay-cl "Operators of language models on OpenCL devices"
+      LIBRARIES inlay_cl DEFINITIONS INLAY_HAS_CL CL_TARGET_OPENCL_VERSION=300 REQUIRES OpenCL WITHIN inlay-files)
+  endif()
+  if(TARGET inlay_exec)
+    set(backends inlay-cpu inlay-reference)
+    foreach(backend npu cl)
+      if(TARGET inlay_${backend})
+        list(APPEND backends inlay-${backend})
+      endif()
+    endforeach()
+    inlay_pkg_config(inlay-exec "Language models from their files to text, over inlay's operators"
+      LIBRARIES inlay_exec inlay_model inlay_text REQUIRES ${backends} WITHIN inlay-files libpcre2-8 libutf8proc)
+  endif()
+endfunction()

@@ -1,0 +1,28 @@
+# make_later(SOURCE TARGET): a copy of the sources that is a later version, for the test of two versions in one process. Its
+# namespace has another name, a struct of an operator begins with a field more, and a class of the library is larger.
+function(change file from to)
+  file(READ ${file} text)
+  string(REGEX REPLACE "${from}" "${to}" changed "${text}")
+  if(changed STREQUAL text)
+    message(FATAL_ERROR "${file} has no ${from}: tests/consumer/later_version.cmake must be adapted")
+  endif()
+  file(WRITE ${file} "${changed}")
+endfunction()
+
+function(make_later source target)
+  file(MAKE_DIRECTORY ${target})
+  file(GLOB entries LIST_DIRECTORIES true RELATIVE ${source} ${source}/*)
+  list(REMOVE_ITEM entries build include)
+  foreach(entry IN LISTS entries)
+    file(CREATE_LINK ${source}/${entry} ${target}/${entry} SYMBOLIC)
+  endforeach()
+  file(COPY ${source}/include DESTINATION ${target})
+  set(headers ${target}/include/inlay)
+  change(${headers}/core/version.hpp "v[0-9]+_[0-9]+" "v99_0")
+  change(${headers}/core/version.hpp "\"[0-9.]+\"" "\"99.0.0\"")
+  change(${headers}/ops/rms_norm.hpp "struct RmsNorm {" "struct RmsNorm {\n  index later = 3;")
+  change(${headers}/ops/rms_norm.hpp "std::tuple{" "std::tuple{scalar(\"later\", &RmsNorm::later), ")
+  change(${headers}/ops/rms_norm.hpp "not_negative\\(op.eps\\)"
+    "not_negative(op.eps).that(op.later == 3, op.later, \"must be 3\")")
+  change(${headers}/core/threads.hpp "class Threads {" "class Threads {\n  double later_[8] = {};")
+endfunction()

@@ -1,0 +1,25 @@
+# docs/names.md translates every operator: a row, and a word or a dash for each of the others.
+#
+#   cmake -DSOURCE=<the project> -P translated.cmake
+cmake_minimum_required(VERSION 3.22)
+file(STRINGS ${SOURCE}/docs/names.md rows REGEX "^\\| `")
+file(GLOB contracts ${SOURCE}/include/inlay/ops/*.hpp)
+set(count 0)
+foreach(contract IN LISTS contracts)
+  file(STRINGS ${contract} lines REGEX "string_view name = \"")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE ".*name = \"([a-z0-9_]+)\".*" "\\1" operator "${line}")
+    if(operator STREQUAL "skeleton")  # there to be copied
+      continue()
+    endif()
+    math(EXPR count "${count} + 1")
+    set(of_it ${rows})
+    list(FILTER of_it INCLUDE REGEX "^\\| [^|]*`${operator}`[^|]*( \\| [^ |][^|]*)( \\| [^ |][^|]*)( \\| [^ |][^|]*)( \\| [^ |][^|]*)( \\| [^ |][^|]*) \\|$")
+    if(NOT of_it)
+      message(SEND_ERROR "docs/names.md has no row of ${operator} with vLLM's, FlashInfer's, Ascend's, ONNX's and ggml's word")
+    endif()
+  endforeach()
+endforeach()
+if(count LESS 20)
+  message(FATAL_ERROR "${count} operators in include/inlay/ops: the search is broken")
+endif()
