@@ -62,9 +62,9 @@ class FileSource final : public WeightSource {
 }  // namespace
 
 Expected<Weights> load_weights(std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-                               const std::function<void(index, index)>& progress) {
+                               const std::function<void(index, index)>& progress, const RankCut& cut) {
   FileSource source(*file, parallel);
-  auto weights = weights_from(source, file->config, progress);
+  auto weights = weights_from(source, file->config, progress, cut);
   if (weights) weights->file = std::move(file);
   return weights;
 }
