@@ -9,44 +9,43 @@ namespace inlay::exec {
 
 namespace {
 
+using Rows = RankCut::Rows;
+
 constexpr index panel = 16;  // channels that lie together in every packed form
 static_assert(panel == linear_panel && panel == linear_int8::panel && panel == w4_panel);
 
-// Rows `first`.. of what has something for each panel, or for each channel.
-template <int Rank> Expected<OwnedTensor<Rank>> rows_of(const OwnedTensor<Rank>& whole, index first, index count) {
-  const ConstView<Rank> part = ConstView<Rank>(whole).slice(0, first, count);
+// Of what has something for each panel, or for each channel.
+template <int Rank> Expected<OwnedTensor<Rank>> rows_of(const OwnedTensor<Rank>& whole, const Rows& own) {
+  const ConstView<Rank> part = ConstView<Rank>(whole).slice(0, own.first, own.count);
   auto made = OwnedTensor<Rank>::make(part.dtype, part.extents);
   if (made && !part.empty())
     std::memcpy(made->view().data, part.data, static_cast<std::size_t>(byte_size(part.dtype, part.size())));
   return made;
 }
-AlignedBytes panels_of(const AlignedBytes& whole, index panels, index first, index count) {
+AlignedBytes panels_of(const AlignedBytes& whole, index panels, const Rows& own) {
   const std::size_t each = whole.size() / static_cast<std::size_t>(panels);
-  AlignedBytes part(each * static_cast<std::size_t>(count));
-  if (part.size() != 0) std::memcpy(part.data(), whole.data() + each * static_cast<std::size_t>(first), part.size());
+  AlignedBytes part(each * static_cast<std::size_t>(own.count));
+  if (part.size() != 0)
+    std::memcpy(part.data(), whole.data() + each * static_cast<std::size_t>(own.first), part.size());
   return part;
 }
 
-struct Panels {
-  index first, count;
-};
-
-Expected<LinearWeight::Form> cut(const LinearWeight::Float& whole, index, index, const Panels& own) {
-  auto packed = rows_of(whole.packed, own.first, own.count);
+Expected<LinearWeight::Form> cut(const LinearWeight::Float& whole, const Rows&, const Rows& panels) {
+  auto packed = rows_of(whole.packed, panels);
   if (!packed) return failure(std::move(packed.error()));
   return LinearWeight::Float{std::move(*packed)};
 }
-Expected<LinearWeight::Form> cut(const LinearWeight::Int8& whole, index first, index count, const Panels& own) {
-  auto packed = rows_of(whole.packed, own.first, own.count);
+Expected<LinearWeight::Form> cut(const LinearWeight::Int8& whole, const Rows& channels, const Rows& panels) {
+  auto packed = rows_of(whole.packed, panels);
   if (!packed) return failure(std::move(packed.error()));
-  auto sums = rows_of(whole.sums, first, count);
+  auto sums = rows_of(whole.sums, channels);
   if (!sums) return failure(std::move(sums.error()));
-  auto scales = rows_of(whole.scales, first, count);
+  auto scales = rows_of(whole.scales, channels);
   if (!scales) return failure(std::move(scales.error()));
   return LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)};
 }
-Expected<LinearWeight::Form> cut(const PackedW4& whole, index, index count, const Panels& own) {
-  PackedW4 part{.n = count,
+Expected<LinearWeight::Form> cut(const PackedW4& whole, const Rows& channels, const Rows& panels) {
+  PackedW4 part{.n = channels.count,
                 .k = whole.k,
                 .slots = whole.slots,
                 .group = whole.group,
@@ -56,7 +55,7 @@ Expected<LinearWeight::Form> cut(const PackedW4& whole, index, index count, cons
                 .codebook = whole.codebook,
                 .perm = whole.perm};
   for (auto member : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})
-    part.*member = panels_of(whole.*member, w4_panels(whole.n), own.first, own.count);
+    part.*member = panels_of(whole.*member, w4_panels(whole.n), panels);
   return part;
 }
 
@@ -102,7 +101,7 @@ ModelConfig RankCut::config() const {
   return own;
 }
 
-std::optional<RankShares> RankCut::rows(const TensorFacts& tensor) const {
+std::optional<RankShares> RankCut::shares(const TensorFacts& tensor) const {
   if (size_ == 1) return std::nullopt;
   const index dim = config_.head_dim, group = heads_of_group();
   const RankShares of_q{config_.heads * dim, group * dim}, of_k{config_.kv_heads * dim, dim};
@@ -131,33 +130,31 @@ std::optional<RankShares> RankCut::rows(const TensorFacts& tensor) const {
   }
 }
 
+std::optional<RankCut::Rows> RankCut::own_rows(const TensorFacts& tensor) const {
+  const auto of_all = shares(tensor);
+  if (!of_all) return std::nullopt;
+  return Rows{of_all->begin(rank_, size_), of_all->count(rank_, size_)};
+}
+
 Expected<LinearWeight> RankCut::own(const TensorFacts& tensor, LinearWeight weight) const {
-  const auto shares = rows(tensor);
-  if (!shares) return weight;
-  const index first = shares->begin(rank_, size_), count = shares->count(rank_, size_);
-  const Panels panels{first / panel, (count + panel - 1) / panel};
-  auto form = std::visit([&](const auto& whole) { return cut(whole, first, count, panels); }, weight.form());
-  if (!form) return failure(std::move(form.error()));
-  LinearWeight part(count, std::move(*form));
-  switch (tensor.part) {
-    case Part::output:
-      part.x_of = {config_.heads * config_.value_dim(), heads_of_group() * config_.value_dim()};
-      part.y_of = *shares;
-      break;
-    case Part::down:
-      part.x_of = {config_.layer(tensor.layer).hidden, panel};
-      part.y_of = *shares;
-      break;
-    case Part::head: part.y_of = *shares; break;
-    default: break;
+  const auto of_all = shares(tensor);
+  if (!of_all) return weight;
+  if (weight.channels() == of_all->columns) {
+    const Rows own = *own_rows(tensor), panels{own.first / panel, (own.count + panel - 1) / panel};
+    auto form = std::visit([&](const auto& whole) { return cut(whole, own, panels); }, weight.form());
+    if (!form) return failure(std::move(form.error()));
+    weight = LinearWeight(own.count, std::move(*form));
   }
-  return part;
+  const bool is_output = tensor.part == Part::output, is_down = tensor.part == Part::down;
+  if (is_output) weight.x_of = {config_.heads * config_.value_dim(), heads_of_group() * config_.value_dim()};
+  if (is_down) weight.x_of = {config_.layer(tensor.layer).hidden, panel};
+  if (is_output || is_down || tensor.part == Part::head) weight.y_of = *of_all;
+  return weight;
 }
 
 ConstView<1> RankCut::own(const TensorFacts& tensor, const ConstView<1>& vector) const {
-  const auto shares = rows(tensor);
-  if (!shares) return vector;
-  return vector.slice(0, shares->begin(rank_, size_), shares->count(rank_, size_));
+  const auto rows = own_rows(tensor);
+  return rows ? vector.slice(0, rows->first, rows->count) : vector;
 }
 
 }  // namespace inlay::exec

@@ -76,7 +76,7 @@ class LeadingEngine final : public Engine {
   Status forward(const Batch& batch, index first) override {
     std::vector<std::byte> pass = written(batch.views());
     Status status = tell({.kind = Command::forward, .value = first, .rows = batch.logit_rows(), .bytes = pass.size()});
-    if (status.ok()) status = comm_.broadcast(comm_.context, pass.data(), pass.size(), comm_.deadline);
+    if (status.ok()) status = say(pass.data(), pass.size());
     return status.ok() ? ended(own_->forward(batch, first)) : std::move(status);
   }
   Expected<ConstView<2>> logits(index first, index rows) override { return own_->logits(first, rows); }
@@ -85,7 +85,10 @@ class LeadingEngine final : public Engine {
   }
 
  private:
-  Status tell(Command command) { return comm_.broadcast(comm_.context, &command, sizeof command, comm_.deadline); }
+  Status tell(Command command) { return say(&command, sizeof command); }
+  Status say(void* bytes, std::size_t count) {
+    return ended(comm_.broadcast(comm_.context, bytes, count, comm_.deadline));
+  }
   Status ended(Status status) {
     if (!status.ok() && !all_refuse(status)) give_up(comm_, status);
     return status;
@@ -109,16 +112,13 @@ Status follow(Engine& engine, const Comm& comm) {
     Command command;
     // Nobody knows how long a text is thought over.
     Status status = comm.broadcast(comm.context, &command, sizeof command, Comm::forever);
-    if (!status.ok()) return status;
-    switch (command.kind) {
-      case Command::end: return {};
-      case Command::use_plans: engine.use_plans(static_cast<Plans>(command.value)); break;
-      case Command::reserve_logits: status = engine.reserve_logits(command.value); break;
-      case Command::forward:
-        pass.resize(command.bytes);
-        status = comm.broadcast(comm.context, pass.data(), pass.size(), comm.deadline);
-        if (status.ok()) status = engine.forward(Batch::of(read(pass), command.rows), command.value);
-        break;
+    if (status.ok() && command.kind == Command::end) return {};
+    if (status.ok() && command.kind == Command::use_plans) engine.use_plans(static_cast<Plans>(command.value));
+    if (status.ok() && command.kind == Command::reserve_logits) status = engine.reserve_logits(command.value);
+    if (status.ok() && command.kind == Command::forward) {
+      pass.resize(command.bytes);
+      status = comm.broadcast(comm.context, pass.data(), pass.size(), comm.deadline);
+      if (status.ok()) status = engine.forward(Batch::of(read(pass), command.rows), command.value);
     }
     if (status.ok() || all_refuse(status)) continue;
     give_up(comm, status);

@@ -25,15 +25,19 @@ class RankCut {
   // The model as this rank's operators see it: with its own heads, and a feed-forward as wide as its own channels.
   ModelConfig config() const;
 
-  // How the rows of a tensor are shared; nothing where each rank has all of it.
-  std::optional<RankShares> rows(const TensorFacts& tensor) const;
-  // What of a whole weight is this rank's, in memory of its own; and of a vector, where it lies.
+  // This rank's rows of a tensor; nothing where each rank has all of it.
+  struct Rows {
+    index first, count;
+  };
+  std::optional<Rows> own_rows(const TensorFacts& tensor) const;
+  // This rank's weight, of one that is whole or has its own rows alone; and of a whole vector, where it lies.
   Expected<LinearWeight> own(const TensorFacts& tensor, LinearWeight weight) const;
   ConstView<1> own(const TensorFacts& tensor, const ConstView<1>& vector) const;
 
  private:
   RankCut(ModelConfig config, int rank, int size) : config_(std::move(config)), rank_(rank), size_(size) {}
 
+  std::optional<RankShares> shares(const TensorFacts& tensor) const;
   index heads_of_group() const { return config_.heads / config_.kv_heads; }
 
   ModelConfig config_;  // the whole model's
