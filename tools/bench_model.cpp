@@ -21,6 +21,7 @@
 #include "measure/timing.hpp"
 #include "tools/commands.hpp"
 #include "tools/model_shapes.hpp"
+#include "tools/ranks.hpp"
 #include "tools/session.hpp"
 #include "tools/timeline.hpp"
 
@@ -40,6 +41,7 @@ struct Options {
   std::vector<exec::Plans> plans = {exec::EngineOptions().plans};  // by turns
   index tokens = 16;
   int threads = 2;    // 0: as many as this process may use
+  std::string ranks;  // --ranks
   std::string trace;  // a file: decoding is observed
 };
 
@@ -71,16 +73,28 @@ double prefill_flops(const exec::ModelConfig& c, index tokens) {
   return 2 * n * of_token + attention + 2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
 }
 
-// The end of a line: the share of `limit`, in the units of `rate` and 1e9 of them, unless the figure was disturbed.
-void print_share(const measure::Processors& processors, const Cpu& cpu, double rate, double limit, const char* unit) {
-  if (processors.disturbed(cpu.parallel().width))
+// What is measured: one rank's processor, and how many ranks there are.
+struct Machine {
+  Cpu cpu;
+  int ranks = 1;
+};
+
+// The end of a line: the share of `limit`, in the units of `rate` and 1e9 of them, unless the figure was disturbed. The
+// limit is what this rank's threads can do, which says nothing of several, and bytes are this rank's.
+void print_share(const measure::Processors& processors, const Machine& machine, double rate, double limit,
+                 const char* unit) {
+  const Cpu& cpu = machine.cpu;
+  if (machine.ranks > 1)
+    std::printf("%d ranks\n", machine.ranks);
+  else if (processors.disturbed(cpu.parallel().width))
     std::printf("disturbed\n");
   else
     std::printf("%5.1f%% of %.1f %s\n", 100 * rate / limit, limit * 1e-9, unit);
   std::fflush(stdout);
 }
 
-int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
+int bench_prefill(exec::Session& session, const exec::ModelConfig& config, const Machine& machine, index tokens) {
+  const Cpu& cpu = machine.cpu;
   std::vector<double> times, peaks;
   measure::Processors processors;
   for (int round = 0; round < 4; ++round) {
@@ -95,10 +109,10 @@ int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
     processors.end();
     times.push_back(time);
   }
-  const double time = median(times), flops = prefill_flops(session.config(), tokens);
+  const double time = median(times), flops = prefill_flops(config, tokens);
   std::printf("prefill %5ld tokens %9.1f tok/s %9.1f GFLOP/s  ", static_cast<long>(tokens),
               static_cast<double>(tokens) / time, flops / time * 1e-9);
-  print_share(processors, cpu, flops / time, *std::max_element(peaks.begin(), peaks.end()), "GFLOP/s f32 fma");
+  print_share(processors, machine, flops / time, *std::max_element(peaks.begin(), peaks.end()), "GFLOP/s f32 fma");
   return 0;
 }
 
@@ -129,8 +143,9 @@ class Turns {
   std::size_t turn_ = 0;
 };
 
-int bench_decode(exec::Session& session, DType kv_type, const Cpu& cpu, index depth, index tokens,
+int bench_decode(exec::Session& session, DType kv_type, const Machine& machine, index depth, index tokens,
                  const std::vector<exec::Plans>& plans) {
+  const Cpu& cpu = machine.cpu;
   session.reset();
   const index vocab = session.config().vocab;
   Status status;
@@ -158,7 +173,7 @@ int bench_decode(exec::Session& session, DType kv_type, const Cpu& cpu, index de
   turns.each([&](double time) {
     std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(depth), 1 / time,
                 bytes / time * 1e-9);
-    print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+    print_share(processors, machine, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
   });
   return 0;
 }
@@ -184,8 +199,9 @@ int trace_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
 }
 
 // Tokens that so many texts get together, each behind a prompt of `depth`.
-int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index texts, index depth,
+int bench_batch(exec::Engine& engine, double linear_bytes, const Machine& machine, index texts, index depth,
                 const Options& options) {
+  const Cpu& cpu = machine.cpu;
   const index tokens = options.tokens * std::ssize(options.plans);
   const exec::ModelConfig& config = engine.config();
   Status status = engine.reserve_logits(texts);
@@ -232,13 +248,13 @@ int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index
   turns.each([&](double time) {
     std::printf("decode of %2ld texts at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(texts),
                 static_cast<long>(depth), static_cast<double>(texts) / time, bytes / time * 1e-9);
-    print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+    print_share(processors, machine, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
   });
   return 0;
 }
 
 int bench_batches(const Options& options, const ModelOptions& settings, const exec::ModelConfig& config,
-                  const std::shared_ptr<const exec::ModelFile>& file, const Cpu& cpu) {
+                  const std::shared_ptr<const exec::ModelFile>& file, const Machine& machine) {
   auto runner = make_runner(settings, options.backend);
   if (!runner) return wrong(runner.error());
   auto weights = file ? exec::load_weights(file, runner->parallel())
@@ -259,8 +275,49 @@ int bench_batches(const Options& options, const ModelOptions& settings, const ex
   if (!engine) return wrong(engine.error());
   for (index at : options.depth)
     for (index texts : options.batch)
-      if (int code = bench_batch(**engine, linear_bytes, cpu, texts, at, options); code != 0) return code;
+      if (int code = bench_batch(**engine, linear_bytes, machine, texts, at, options); code != 0) return code;
   return 0;
+}
+
+// What of the options stays the same on all ranks, and what is read of a file.
+struct Setting {
+  std::shared_ptr<const exec::ModelFile> file;
+  exec::ModelConfig config;
+  ModelOptions model;
+};
+
+int bench(const Options& options, const Setting& setting, Timeline& timeline) {
+  const bool traced = !options.trace.empty();
+  const ModelOptions& settings = setting.model;
+  auto cpu = make_cpu(options.isa, settings.threads, options.pool);
+  if (!cpu) return wrong(cpu.error());
+  auto session = setting.file ? make_session(settings, setting.file, options.backend)
+                              : make_random_session(settings, setting.config, options.type,
+                                                    {.context = settings.context, .chunk = chunk});
+  if (!session) return wrong(session.error());
+  const Machine machine{*cpu, settings.comm.size};
+  // Linears of int8 round their activations whatever is asked for.
+  const bool rounds = !setting.file && options.type == "int8";
+  const std::string activations = rounds ? "int8" : options.rounding.activations;
+  const std::string what = setting.file ? options.model : options.shape + " " + options.type;
+  const DType cache = kv_type(settings, setting.file.get());
+  std::printf("%s, activations %s, attention %s, linears %.0f MB%s, cache %s of %.0f bytes a token, %s, %s x%d\n",
+              what.c_str(), activations.c_str(), options.rounding.attention.c_str(),
+              static_cast<double>(session->linear_bytes()) * 1e-6, machine.ranks > 1 ? " on rank 0" : "",
+              kv_type_word(cache).c_str(), cache_bytes(session->config(), cache, 1), options.backend.c_str(),
+              std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
+  for (index n : options.prefill)
+    if (int code = bench_prefill(*session, setting.config, machine, n); code != 0) return code;
+  for (index n : options.depth) {
+    if (int code = bench_decode(*session, cache, machine, n, options.tokens, options.plans); code != 0) return code;
+    if (!traced) continue;
+    if (int code = trace_decode(*session, *cpu, n, options.tokens, timeline); code != 0) return code;
+  }
+  if (traced)
+    if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);
+  if (options.batch.empty()) return 0;
+  session = failure(Status());  // its weights and its cache
+  return bench_batches(options, settings, setting.config, setting.file, machine);
 }
 
 int bench(const Options& options) {
@@ -268,23 +325,23 @@ int bench(const Options& options) {
   if (traced && options.backend != "cpu")
     return wrong("--trace is for --backend cpu, whose threads it observes; the backend is " + options.backend);
   options.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
-  std::shared_ptr<const exec::ModelFile> file;
+  Setting setting;
   if (!options.model.empty()) {
     auto loaded = exec::load_model(options.model);
     if (!loaded) return wrong(loaded.error());
-    file = std::make_shared<const exec::ModelFile>(std::move(*loaded));
+    setting.file = std::make_shared<const exec::ModelFile>(std::move(*loaded));
   }
-  auto config = file ? Expected<exec::ModelConfig>(file->config) : model_shape(options.shape);
+  auto config = setting.file ? Expected<exec::ModelConfig>(setting.file->config) : model_shape(options.shape);
   if (!config) return wrong(config.error());
+  setting.config = std::move(*config);
   index context = 0;
   for (index n : options.prefill) context = std::max(context, n);
   for (index n : options.depth) context = std::max(context, n + 1 + passes_of_decode(options));
-  if (context > config->context)
+  if (context > setting.config.context)
     return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
-                 std::to_string(config->context));
-  auto cpu = make_cpu(options.isa, options.threads, options.pool);
-  if (!cpu) return wrong(cpu.error());
-  ModelOptions settings;
+                 std::to_string(setting.config.context));
+  ModelOptions& settings = setting.model;
+  settings.model = options.model;
   settings.isa = options.isa;
   settings.device = options.device;
   settings.threads = options.threads;
@@ -294,36 +351,22 @@ int bench(const Options& options) {
   settings.kv_type = options.kv_type;
   settings.context = context;
   settings.chunk = chunk;
+  settings.ranks = options.ranks;
   Timeline timeline;
   if (traced) {
     if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);  // before minutes of work
     settings.timeline = &timeline;
   }
-  auto session = file ? make_session(settings, file, options.backend)
-                      : make_random_session(settings, *config, options.type, {.context = context, .chunk = chunk});
-  if (!session) return wrong(session.error());
-  // Linears of int8 round their activations whatever is asked for.
-  const bool rounds = !file && options.type == "int8";
-  const std::string activations = rounds ? "int8" : options.rounding.activations;
-  const std::string what = file ? options.model : options.shape + " " + options.type;
-  const DType cache = kv_type(settings, file.get());
-  std::printf("%s, activations %s, attention %s, linears %.0f MB, cache %s of %.0f bytes a token, %s, %s x%d\n",
-              what.c_str(), activations.c_str(), options.rounding.attention.c_str(),
-              static_cast<double>(session->linear_bytes()) * 1e-6, kv_type_word(cache).c_str(),
-              cache_bytes(*config, cache, 1), options.backend.c_str(), std::string(name(cpu->isa())).c_str(),
-              cpu->parallel().width);
-  for (index n : options.prefill)
-    if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
-  for (index n : options.depth) {
-    if (int code = bench_decode(*session, cache, *cpu, n, options.tokens, options.plans); code != 0) return code;
-    if (!traced) continue;
-    if (int code = trace_decode(*session, *cpu, n, options.tokens, timeline); code != 0) return code;
-  }
-  if (traced)
-    if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);
-  if (options.batch.empty()) return 0;
-  session = failure(Status());  // its weights and its cache
-  return bench_batches(options, settings, *config, file, *cpu);
+  return with_ranks(
+      settings,
+      [&](const ModelOptions& of_rank) {
+        return bench(options, {setting.file, setting.config, of_rank}, timeline);
+      },
+      [&](const ModelOptions& of_rank) {
+        if (setting.file) return follow_session(of_rank);
+        return follow_random_session(of_rank, setting.config, options.type,
+                                     {.context = of_rank.context, .chunk = of_rank.chunk});
+      });
 }
 
 }  // namespace
@@ -360,6 +403,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));
   add_device(command, options->device);
+  add_ranks(command, options->ranks);
+  for (const char* other : {"--batch", "--trace"}) command.get_option("--ranks")->excludes(other);
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
   add_bench_contention(group, chosen);
   add_bench_serve(group, chosen);

@@ -9,6 +9,7 @@
 #include "tools/answer.hpp"
 #include "tools/chat.hpp"
 #include "tools/commands.hpp"
+#include "tools/ranks.hpp"
 #include "tools/run_many.hpp"
 #include "tools/session.hpp"
 
@@ -55,7 +56,23 @@ Status compare(const RunOptions& options, const LoadedModel& model, exec::Sessio
   return {};
 }
 
+int run_one(const RunOptions& options);
+
 int run(const RunOptions& options) {
+  if (!options.model.ranks.empty() && !options.many.prompts.empty())
+    return wrong("--ranks is " + options.model.ranks +
+                 ", and they write one text at a time; --prompts must be left out");
+  return with_ranks(
+      options.model,
+      [&](const ModelOptions& of_rank) {
+        RunOptions own = options;
+        own.model = of_rank;
+        return run_one(own);
+      },
+      follow_session);
+}
+
+int run_one(const RunOptions& options) {
   auto model = open_model(options.model);
   if (!model) return wrong(model.error());
   if (!options.many.prompts.empty()) return run_many(options.many, options.model, options.answer, *model);
@@ -121,13 +138,15 @@ void add_run(CLI::App& app, Command& chosen) {
   CLI::App& command =
       *app.add_subcommand("run", "Let a model write: the text alone goes to standard output; --chat: talk with it");
   options->model.add_to(command);
+  add_ranks(command, options->model.ranks);
   CLI::Option* prompt =
       command.add_option("--prompt", options->prompt, "Text to go on from (default: the beginning of a text)");
   options->answer.add_to(command);
   options->chat.add_to(command);
   command.add_option("--compare", options->compare, "Afterwards, print the largest logit difference to this backend")
       ->check(CLI::IsMember(backends_of_one_text()))
-      ->excludes("--chat");
+      ->excludes("--chat")
+      ->excludes("--ranks");
   prompt->excludes("--chat");
   options->many.add_to(command);
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });

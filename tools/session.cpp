@@ -254,6 +254,8 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 #endif
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return failure(std::move(cpu.error()));
+  if (options.own_threads != nullptr && options.pool == "inlay")
+    *cpu = Cpu(cpu->isa(), options.own_threads->parallel());
   if (options.timeline != nullptr) *cpu = Cpu(cpu->isa(), options.timeline->over(cpu->parallel()));
 #ifdef INLAY_HAS_NPU
   if (backend == "npu") {  // what it declines runs on the CPU
@@ -265,6 +267,41 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 #endif
   return exec::Eager(std::move(*cpu));
 }
+
+namespace {
+
+exec::Session::Options session_options(const ModelOptions& options, const exec::ModelFile* file) {
+  return {.context = options.context,
+          .chunk = options.chunk,
+          .kv_type = kv_type(options, file),
+          .activations = options.rounding.of_linears(),
+          .attention = options.rounding.of_attention(),
+          .plans = options.plans,
+          .comm = options.comm};
+}
+
+// What a rank has of a model with random weights.
+struct RandomModel {
+  exec::ModelConfig config;
+  exec::Weights weights;
+  exec::Eager run;
+  exec::Session::Options options;
+};
+Expected<RandomModel> random_model(const ModelOptions& options, const exec::ModelConfig& config,
+                                   const std::string& type, const Room& room) {
+  auto runner = make_runner(options, options.backend);
+  if (!runner) return failure(std::move(runner.error()));
+  auto cut = exec::RankCut::make(config, options.comm.rank, options.comm.size);
+  if (!cut) return failure(std::move(cut.error()));
+  auto weights = exec::random_weights(config, type, runner->parallel(), 1, *cut);
+  if (!weights) return failure(std::move(weights.error()));
+  exec::Session::Options of_session = session_options(options, nullptr);
+  of_session.context = room.context, of_session.chunk = room.chunk;
+  of_session.plans = exec::Session::Options().plans;
+  return RandomModel{cut->config(), std::move(*weights), std::move(*runner), of_session};
+}
+
+}  // namespace
 
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend) {
@@ -288,15 +325,19 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
   auto runner = make_runner(options, backend);
   if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");
-  const DType cache = kv_type(options, file.get());
-  return exec::Session::make(std::move(file), std::move(*runner),
-                             {.context = options.context,
-                              .chunk = options.chunk,
-                              .kv_type = cache,
-                              .activations = options.rounding.of_linears(),
-                              .attention = options.rounding.of_attention(),
-                              .plans = options.plans},
+  const exec::Session::Options of_session = session_options(options, file.get());
+  return exec::Session::make(std::move(file), std::move(*runner), of_session,
                              [&](index done, index all) { progress(done, all); });
+}
+
+Status follow_session(const ModelOptions& options) {
+  auto runner = make_runner(options, options.backend);
+  if (!runner) return std::move(runner.error());
+  auto file = exec::load_model(options.model.empty() ? default_model() : options.model);
+  if (!file) return std::move(file.error());
+  const exec::Session::Options of_session = session_options(options, &*file);
+  return exec::Session::follow(std::make_shared<const exec::ModelFile>(std::move(*file)), std::move(*runner),
+                               of_session);
 }
 
 std::vector<CLI::Option*> TextsOptions::add_to(CLI::App& command) {
@@ -329,16 +370,16 @@ Expected<exec::Server> make_server(const ModelOptions& options, const LoadedMode
 
 Expected<exec::Session> make_random_session(const ModelOptions& options, const exec::ModelConfig& config,
                                             const std::string& type, const Room& room) {
-  auto runner = make_runner(options, options.backend);
-  if (!runner) return failure(std::move(runner.error()));
-  auto weights = exec::random_weights(config, type, runner->parallel());
-  if (!weights) return failure(std::move(weights.error()));
-  return exec::Session::make(config, std::move(*weights), std::move(*runner),
-                             {.context = room.context,
-                              .chunk = room.chunk,
-                              .kv_type = kv_type(options, nullptr),
-                              .activations = options.rounding.of_linears(),
-                              .attention = options.rounding.of_attention()});
+  auto model = random_model(options, config, type, room);
+  if (!model) return failure(std::move(model.error()));
+  return exec::Session::make(model->config, std::move(model->weights), std::move(model->run), model->options);
+}
+
+Status follow_random_session(const ModelOptions& options, const exec::ModelConfig& config, const std::string& type,
+                             const Room& room) {
+  auto model = random_model(options, config, type, room);
+  if (!model) return std::move(model.error());
+  return exec::Session::follow(model->config, std::move(model->weights), std::move(model->run), model->options);
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), begin_(now()) {}

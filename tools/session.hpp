@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <inlay/core/threads.hpp>
 #include <inlay/cpu.hpp>
 #include <inlay/exec/generate.hpp>
 #include <inlay/exec/serve/server.hpp>
@@ -46,20 +47,23 @@ struct Rounding {
 class Timeline;  // tools/timeline.hpp
 
 struct ModelOptions {
-  std::string model;             // empty: the model that ships with Inlay
-  std::string backend = "cpu";   // one of backends_of_one_text()
-  std::string place;             // with two devices, which operators are the second one's: exec::Placement
-  index chunks_at_once = 2;      // of a prompt, with two devices
-  std::string isa;               // empty: the best
-  std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
-  std::string kv_type = "auto";  // --kv-type
-  int threads = 0;               // 0: default_width()
-  std::string pool = "inlay";    // whose threads: Inlay's, or OpenMP's
-  Timeline* timeline = nullptr;  // that sees what they do
+  std::string model;               // empty: the model that ships with Inlay
+  std::string backend = "cpu";     // one of backends_of_one_text()
+  std::string place;               // with two devices, which operators are the second one's: exec::Placement
+  index chunks_at_once = 2;        // of a prompt, with two devices
+  std::string isa;                 // empty: the best
+  std::string device;              // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
+  std::string kv_type = "auto";    // --kv-type
+  int threads = 0;                 // 0: default_width()
+  std::string pool = "inlay";      // whose threads: Inlay's, or OpenMP's
+  Threads* own_threads = nullptr;  // these in place of the process's pool
+  Timeline* timeline = nullptr;    // that sees what they do
   Rounding rounding;
   exec::Plans plans = exec::EngineOptions().plans;
   index chunk = 256;
   index context = 0;  // 0: the model's
+  std::string ranks;  // --ranks; empty: one
+  exec::Comm comm;    // of this one: with_ranks makes it
 
   void add_to(CLI::App& command);
 };
@@ -86,6 +90,8 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend);
+// What another rank does while rank 0 has that session.
+Status follow_session(const ModelOptions& options);
 // Many texts of a model.
 struct TextsOptions {
   index batch = 8;         // that run at once
@@ -102,6 +108,8 @@ struct Room {
 };
 Expected<exec::Session> make_random_session(const ModelOptions& options, const exec::ModelConfig& config,
                                             const std::string& type, const Room& room);
+Status follow_random_session(const ModelOptions& options, const exec::ModelConfig& config, const std::string& type,
+                             const Room& room);
 
 // A prompt of tokens that differ, for what is measured and not read.
 std::vector<exec::Token> any_prompt(index tokens, index vocab);

@@ -1,8 +1,19 @@
 #include <inlay/exec/batch.hpp>
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 namespace inlay::exec {
+
+namespace {
+
+template <class T, int Rank> void copy(const ConstView<Rank>& from, std::vector<T>& to) {
+  to.resize(static_cast<std::size_t>(from.size()));
+  if (!to.empty()) std::memcpy(to.data(), from.data, to.size() * sizeof(T));
+}
+
+}  // namespace
 
 Status Batch::add_generated(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits) {
   if (!prompts_.kv_lens.empty()) return invalid("generated tokens are added behind a prompt; they must come before it");
@@ -38,6 +49,24 @@ void Batch::clear() {
   tokens_.clear(), positions_.clear(), slots_.clear(), logit_rows_.clear(), copies_.clear();
   generated_.clear(), prompts_.clear();
   q_indptr_.assign({0});
+}
+
+Batch Batch::of(const BatchViews<Host>& views, index rows) {
+  Batch batch;
+  copy(views.tokens, batch.tokens_), copy(views.positions, batch.positions_), copy(views.slots, batch.slots_);
+  batch.generated_.assign(views.generated), batch.prompts_.assign(views.prompts);
+  copy(views.q_indptr, batch.q_indptr_), copy(views.copies, batch.copies_);
+  batch.logit_rows_.resize(static_cast<std::size_t>(rows));
+  if (!views.logit_rows.empty())
+    copy(views.logit_rows, batch.logit_rows_);
+  else
+    std::iota(batch.logit_rows_.begin(), batch.logit_rows_.end(), static_cast<std::int32_t>(batch.size() - rows));
+  return batch;
+}
+
+void Batch::Texts::assign(const BatchViews<Host>::Texts& views) {
+  copy(views.kv_lens, kv_lens), copy(views.block_table, table);
+  max_blocks = views.block_table.extents[1];
 }
 
 void Batch::Texts::clear() {

@@ -4,11 +4,27 @@
 #include <string>
 #include <utility>
 
+#include <inlay/exec/comm/lead.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/kv_pool.hpp>
 
 namespace inlay::exec {
 namespace {
+
+// What a rank has of a model; where it cannot load that, the others are told.
+struct OwnWeights {
+  ModelConfig config;
+  Weights weights;
+};
+Expected<OwnWeights> load_own(std::shared_ptr<const ModelFile> file, const Parallel& parallel, const Comm& comm,
+                              const std::function<void(index, index)>& progress) {
+  auto cut = RankCut::make(file->config, comm.rank, comm.size);
+  if (!cut) return failure(std::move(cut.error()));  // as on every rank
+  auto weights = load_weights(std::move(file), parallel, progress, *cut);
+  if (weights) return OwnWeights{cut->config(), std::move(*weights)};
+  give_up(comm, weights.error());
+  return failure(std::move(weights.error()));
+}
 
 Status no_logits() { return invalid("there are no logits; tokens must be appended first"); }
 
@@ -53,17 +69,25 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
           .activations = options.activations,
           .attention = options.attention,
           .cache = cache_shape(config, options.kv_type, options.block_size, options.context),
-          .plans = options.plans};
+          .plans = options.plans,
+          .comm = options.comm};
 }
 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
                                 const std::function<void(index, index)>& progress) {
   if (Status status = check(options, file->config); !status.ok()) return failure(std::move(status));
-  const ModelConfig config = file->config;
-  auto weights = load_weights(std::move(file), run.parallel(), progress);
-  if (!weights) return failure(std::move(weights.error()));
-  return make(config, std::move(*weights), std::move(run), options);
+  auto own = load_own(std::move(file), run.parallel(), options.comm, progress);
+  if (!own) return failure(std::move(own.error()));
+  return make(own->config, std::move(own->weights), std::move(run), options);
 }
+
+Status Session::follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options) {
+  auto own = load_own(std::move(file), run.parallel(), options.comm, [](index, index) {});
+  if (!own) return std::move(own.error());
+  return follow(own->config, std::move(own->weights), std::move(run), options);
+}
+
+Status Session::follow(Engine& engine, const Comm& comm) { return exec::follow(engine, comm); }
 
 Status Session::append(const std::vector<Token>& tokens, index rows, const std::function<void(index, index)>& progress,
                        const std::function<bool()>& interrupted) {

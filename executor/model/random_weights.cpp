@@ -127,9 +127,10 @@ class RandomSource final : public WeightSource {
 }  // namespace
 
 Expected<Weights> random_weights(const ModelConfig& config, const std::string& type, const Parallel& parallel,
-                                 std::uint64_t seed) {
+                                 std::uint64_t seed, const RankCut& cut) {
   RandomSource source(parallel, type, seed);
-  return weights_from(source, config, [](index, index) {});
+  return weights_from(
+      source, config, [](index, index) {}, cut);
 }
 
 }  // namespace inlay::exec

@@ -77,15 +77,18 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
 
 class Filling {
  public:
-  Filling(WeightSource& source, const ModelConfig& config, Weights& weights)
-      : source_(source), config_(config), weights_(weights) {}
+  Filling(WeightSource& source, const ModelConfig& config, const RankCut& cut, Weights& weights)
+      : source_(source), config_(config), cut_(cut), weights_(weights) {}
 
   Status put(const TensorFacts& tensor) {
     switch (tensor.part) {
       case Part::head: return put(tensor, weights_.head);
       case Part::embedding:
-        if (config_.tie_embeddings)
-          if (Status status = put(tensor, weights_.head); !status) return status;
+        if (config_.tie_embeddings) {
+          TensorFacts head = tensor;  // the same numbers, which a rank has rows of
+          head.part = Part::head;
+          if (Status status = put(head, weights_.head); !status) return status;
+        }
         return put(tensor, weights_.embedding);
       case Part::layer_inputs_embedding: return put(tensor, weights_.layer_inputs);
       case Part::layer_inputs_projection: return put(tensor, weights_.layer_inputs_projection);
@@ -142,6 +145,7 @@ class Filling {
   }
   Status put(const TensorFacts& tensor, LinearWeight& place) {
     auto made = source_.linear(tensor);
+    if (made) made = cut_.own(tensor, std::move(*made));
     if (!made) return std::move(made.error());
     if (tensor.layer < 0) weights_.linear_bytes += made->bytes();
     place = std::move(*made);
@@ -150,7 +154,7 @@ class Filling {
   Status put(const TensorFacts& tensor, ConstView<1>& place) {
     auto made = source_.vector(tensor, weights_);
     if (!made) return std::move(made.error());
-    place = *made;
+    place = cut_.own(tensor, *made);
     return {};
   }
 
@@ -169,6 +173,7 @@ class Filling {
 
   WeightSource& source_;
   const ModelConfig& config_;
+  const RankCut& cut_;
   Weights& weights_;
 };
 
@@ -194,7 +199,7 @@ Status take_ones(const ModelConfig& c, Weights& weights) {
 }  // namespace
 
 Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
-                               const std::function<void(index, index)>& progress) {
+                               const std::function<void(index, index)>& progress, const RankCut& cut) {
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(config.layers));
   for (index i = 0; i < config.layers; ++i) {
@@ -206,7 +211,7 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
     if (!facts.sparse || config.experts.beside) layer.gate_up.resize(linears);
     if (facts.sparse && config.experts.shared_hidden > 0) layer.mixture.shared_gate_up.resize(linears);
   }
-  Filling filling(source, config, weights);
+  Filling filling(source, config, cut, weights);
   index open = -1;  // the layer whose tensors come
   const auto close = [&]() -> Status {
     if (open < 0) return {};

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include <inlay/model/model_tensors.hpp>
+#include <inlay/model/rank_cut.hpp>
 #include <inlay/model/weights.hpp>
 
 namespace inlay::exec {
@@ -19,8 +20,8 @@ class WeightSource {
   virtual Expected<EmbeddingTable> embedding(const TensorFacts& tensor, Weights& weights) = 0;
 };
 
-// `progress(done, layers)` after each layer.
+// `config`: the whole model's, also for one rank of several. `progress(done, layers)` after each layer.
 Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
-                               const std::function<void(index, index)>& progress);
+                               const std::function<void(index, index)>& progress, const RankCut& cut);
 
 }  // namespace inlay::exec

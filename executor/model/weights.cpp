@@ -11,12 +11,14 @@ namespace {
 // The tensors of one file.
 class FileSource final : public WeightSource {
  public:
-  FileSource(const ModelFile& file, const Parallel& parallel) : file_(file), parallel_(parallel) {}
+  FileSource(const ModelFile& file, const Parallel& parallel, const RankCut& cut)
+      : file_(file), parallel_(parallel), cut_(cut) {}
 
   Expected<LinearWeight> linear(const TensorFacts& facts) override {
     const WeightTensor* tensor = file_.find(facts.name);
     if (tensor == nullptr) return missing(facts);
-    return pack_weight(parallel_, file_, *tensor);
+    const auto own = cut_.own_rows(facts);
+    return pack_weight(parallel_, file_, own && has_plain_rows(*tensor) ? rows_of(*tensor, *own) : *tensor);
   }
 
   // As f32: norms multiply f32 activations.
@@ -50,20 +52,34 @@ class FileSource final : public WeightSource {
   }
 
  private:
+  // Rows that can be packed without the others: codes of checkpoints lie in other orders, and int8 has scales
+  // elsewhere.
+  static bool has_plain_rows(const WeightTensor& tensor) {
+    return tensor.rank == 2 && tensor.is_contiguous() && tensor.type != GgmlType::I8;
+  }
+  static WeightTensor rows_of(WeightTensor tensor, const RankCut::Rows& own) {
+    const index bytes = tensor.bytes / tensor.extents[0];
+    tensor.extents[0] = own.count;
+    tensor.data += own.first * bytes;
+    tensor.bytes = own.count * bytes;
+    return tensor;
+  }
+
   static tl::unexpected<Status> missing(const TensorFacts& facts) {
     return failure(StatusCode::corrupt_data, "the tensor " + facts.name + " is missing");
   }
 
   const ModelFile& file_;
   const Parallel& parallel_;
+  const RankCut& cut_;
 };
 
 }  // namespace
 
 Expected<Weights> load_weights(std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-                               const std::function<void(index, index)>& progress) {
-  FileSource source(*file, parallel);
-  auto weights = weights_from(source, file->config, progress);
+                               const std::function<void(index, index)>& progress, const RankCut& cut) {
+  FileSource source(*file, parallel, cut);
+  auto weights = weights_from(source, file->config, progress, cut);
   if (weights) weights->file = std::move(file);
   return weights;
 }

@@ -28,6 +28,9 @@ template <class Second> class SideBySideEngine final : public Engine {
     if (options.swap_tokens != 0)
       return failure(invalid("swap_tokens is " + std::to_string(options.swap_tokens) +
                              "; it must be 0 where the cache lies in host memory: nothing is gained by a copy there"));
+    if (!options.comm.alone())
+      return failure(unsupported("there are " + std::to_string(options.comm.size) +
+                                 " ranks; a rank must have one device, not two at once"));
     if (run.chunks < 1 || run.chunks > most_chunks)
       return failure(
           invalid("chunks is " + std::to_string(run.chunks) + "; it must be in 1.." + std::to_string(most_chunks)));

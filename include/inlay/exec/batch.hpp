@@ -69,6 +69,9 @@ class Batch {
   // Empty, with the memory that it has.
   void clear();
 
+  // A batch that was made elsewhere, of which `rows` tokens have logits. The views' elements may have any address.
+  static Batch of(const BatchViews<Host>& views, index rows);
+
   // Valid until the next change.
   BatchViews<Host> views() const;
 
@@ -81,6 +84,7 @@ class Batch {
     void add(index length, std::span<const std::int32_t> blocks);
     BatchViews<Host>::Texts views() const;
     void clear();
+    void assign(const BatchViews<Host>::Texts& views);
   };
 
   Status add(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits);

@@ -38,11 +38,13 @@ namespace inlay::exec {
 template <class Space = Host> class Decoder {
  public:
   // Room for `max_tokens` in one pass, in the memory of `tensors`, which must outlive the decoder. int8 activations
-  // are refused where all linears are floats, bf16 ones where none is: nothing would be rounded.
+  // are refused where all linears are floats, bf16 ones where none is: nothing would be rounded. One rank of several
+  // has a gatherer, which outlives the decoder; config and weights are its own (RankCut).
   template <class Tensors>
   static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens, Tensors& tensors,
                                 Activations activations = Activations::exact,
-                                AttentionCompute attention = AttentionCompute::exact_float) {
+                                AttentionCompute attention = AttentionCompute::exact_float,
+                                Gatherer* gatherer = nullptr) {
     if (activations == Activations::int8 && weights.all_linears_are(true))
       return failure(StatusCode::invalid_argument,
                      "activations is int8; it must be exact or bf16 for a model whose linears are all floats");
@@ -54,7 +56,7 @@ template <class Space = Host> class Decoder {
     decoder.max_tokens_ = max_tokens;
     decoder.of_prompts_ = attention;
     if (Status status = decoder.take_room(tensors); !status.ok()) return failure(std::move(status));
-    auto there = DecoderWeights<Space>::make(weights, tensors, activations);
+    auto there = DecoderWeights<Space>::make(weights, tensors, activations, gatherer, max_tokens);
     if (!there) return failure(std::move(there.error()));
     decoder.weights_ = std::move(*there);
     if (Status status = decoder.take_frequencies(tensors); !status.ok()) return failure(std::move(status));

@@ -1,12 +1,16 @@
 // The weights of a decoder model where it computes: uploaded once, each linear as an operator that lacks x and y.
 #pragma once
 
+#include <algorithm>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <inlay/core/rebind.hpp>
+#include <inlay/exec/comm/gatherer.hpp>
+#include <inlay/exec/tensors.hpp>
 #include <inlay/model/weights.hpp>
 #include <inlay/ops/embedding.hpp>
 
@@ -17,17 +21,53 @@ template <class Space> struct AnyLinear {
   std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>> op = {};
   index channels = 0;
 
+  // Of a rank (RankCut) that has its columns of x, or computes its columns of y: who brings those of the others, and
+  // where x is put together.
+  struct Shared {
+    RankShares x = {}, y = {};
+    View<2, Space> whole_x = {};
+    Gatherer* by = nullptr;
+    std::string_view what = {};
+    index layer = -1;
+  };
+  Shared shared = {};
+
   template <class Run>
   void operator()(Run& run, const View<2, Space>& x, const View<2, Space>& y,
                   const ConstView<1, Space>& expert_ends = {}) const {
+    const View<2, Space> whole_x = together(run, x), own_y = own_part(y);
     std::visit(
         [&](auto complete) {
-          complete.x = x;
-          complete.y = y;
+          complete.x = whole_x;
+          complete.y = own_y;
           complete.expert_ends = expert_ends;
           run(complete);
         },
         op);
+    gather(run, own_y, y, shared.y);
+  }
+
+ private:
+  template <class Run> View<2, Space> together(Run& run, const View<2, Space>& x) const {
+    if (shared.x.columns == 0) return x;
+    const View<2, Space> whole = shared.whole_x.slice(0, 0, x.extents[0]).slice(1, 0, shared.x.columns);
+    gather(run, x, whole, shared.x);
+    return whole;
+  }
+  View<2, Space> own_part(const View<2, Space>& y) const {
+    if (shared.y.columns == 0) return y;
+    return y.slice(1, shared.y.begin(shared.by->comm().rank, shared.by->comm().size), channels);
+  }
+  // Who computes nothing, and engines that refuse ranks, have no gather.
+  template <class Run>
+  void gather([[maybe_unused]] Run& run, [[maybe_unused]] const View<2, Space>& own,
+              [[maybe_unused]] const View<2, Space>& whole, const RankShares& shares) const {
+    if (shares.columns == 0) return;
+    if constexpr (std::is_same_v<Space, Host>) {
+      const AllGather step{
+          .own = own, .y = whole, .shares = shares, .by = shared.by, .what = shared.what, .layer = shared.layer};
+      if constexpr (requires { run.gather(step); }) run.gather(step);
+    }
   }
 };
 
@@ -93,9 +133,14 @@ template <class Space> struct DecoderWeights {
   Norm output_norm;
   AnyLinear<Space> head;
 
-  // In the memory of `tensors`; views look at `weights` where that is the host's.
+  // In the memory of `tensors`; views look at `weights` where that is the host's. A rank's own weights have a gatherer,
+  // for passes of at most so many tokens.
   template <class Tensors>
-  static Expected<DecoderWeights> make(const Weights& weights, Tensors& tensors, Activations activations) {
+  static Expected<DecoderWeights> make(const Weights& weights, Tensors& tensors, Activations activations,
+                                       Gatherer* gatherer = nullptr, index max_tokens = 0) {
+    if ((weights.head.y_of.columns != 0) != (gatherer != nullptr))
+      return failure(invalid(gatherer == nullptr ? "the weights are one rank's of several; they must be whole here"
+                                                 : "the weights are whole; of several ranks each must have its own"));
     DecoderWeights there;
     Status status;
     const auto upload = [&]<int rank>(const ConstView<rank>& host) {
@@ -110,7 +155,7 @@ template <class Space> struct DecoderWeights {
     };
     // The weight emits its operator without x and y; its views are uploaded like any other.
     const auto bring_linear_as = [&](const LinearWeight& weight, Activations rounded) {
-      AnyLinear<Space> linear{.channels = weight.channels()};
+      AnyLinear<Space> linear{.channels = weight.channels(), .shared = {.x = weight.x_of, .y = weight.y_of}};
       const auto take = [&](const auto& op) {
         linear.op = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
                       if constexpr (std::is_same_v<V, View<V::rank>>)
@@ -179,8 +224,28 @@ template <class Space> struct DecoderWeights {
                               .scale = w.scale});
     there.output_norm = {upload(weights.output_norm), upload(weights.output_norm_bias)};
     there.head = bring_linear(weights.head);
+    if (status.ok() && gatherer != nullptr) status = there.share(*gatherer, max_tokens, tensors);
     if (!status.ok()) return failure(std::move(status));
     return there;
+  }
+
+ private:
+  template <class Tensors> Status share(Gatherer& gatherer, index max_tokens, Tensors& tensors) {
+    index widest = 0;
+    for (const Layer& layer : layers)
+      widest = std::max({widest, layer.output.shared.x.columns, layer.down.shared.x.columns});
+    View<2, Space> whole_x;
+    Status status = take(tensors, DType::f32, {max_tokens, widest}, whole_x);
+    const auto share = [&](AnyLinear<Space>& linear, std::string_view what, index layer) {
+      auto& shared = linear.shared;
+      shared.whole_x = whole_x, shared.by = &gatherer, shared.what = what, shared.layer = layer;
+    };
+    for (index i = 0; i < std::ssize(layers); ++i) {
+      Layer& layer = layers[static_cast<std::size_t>(i)];
+      share(layer.output, "attn_output", i), share(layer.down, "ffn_down", i);
+    }
+    share(head, "output", -1);
+    return status;
   }
 };
 

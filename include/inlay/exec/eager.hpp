@@ -22,6 +22,7 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/staging.hpp>
 #include <inlay/cpu.hpp>
+#include <inlay/exec/comm/gatherer.hpp>
 #include <inlay/exec/fallback.hpp>
 #ifdef INLAY_HAS_NPU
 #include <inlay/npu.hpp>
@@ -109,6 +110,9 @@ template <class... Backends> class Chain {
   template <class Op> void operator()(const Op& op) {
     if (status_.ok()) status_ = run_from<0>(op);
   }
+  void gather(const AllGather& step) {
+    if (status_.ok()) status_ = step();
+  }
 
   // The first failure since the last call, what devices tell only when they are done included.
   Status take_status() {
@@ -121,6 +125,18 @@ template <class... Backends> class Chain {
   // How often scratch has moved, which who keeps its addresses must know.
   std::int64_t scratch_moves() const {
     return std::apply([](const auto&... link) { return (link.scratch.moves() + ...); }, links_);
+  }
+
+  // The backends' names, and the CPU's level: chains of the same words compute the same bits.
+  std::string words() const {
+    std::string words;
+    const auto add = [&](const auto& link) {
+      using Backend = std::remove_cvref_t<decltype(link.backend)>;
+      (words += words.empty() ? "" : ", ") += Backend::name;
+      if constexpr (std::is_same_v<Backend, Cpu>) (words += " ") += name(link.backend.isa());
+    };
+    std::apply([&](const auto&... link) { (add(link), ...); }, links_);
+    return words;
   }
 
   // Threads for host work beside the operators: packing, for example.

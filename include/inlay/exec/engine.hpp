@@ -9,6 +9,7 @@
 
 #include <inlay/core/attention.hpp>
 #include <inlay/exec/batch.hpp>
+#include <inlay/exec/comm/comm.hpp>
 #include <inlay/exec/fallback.hpp>
 #include <inlay/exec/plan/plan_cache.hpp>
 #include <inlay/exec/serve/swap_space.hpp>
@@ -69,6 +70,7 @@ struct EngineOptions {
   BlockPool::Shape cache = {};
   Plans plans = Plans::decode;  // which passes are captured and replayed
   index swap_tokens = 0;        // of the swap space; none where the cache lies in host memory
+  Comm comm = {};               // one rank of several: config, weights and cache are its own (RankCut, comm/lead.hpp)
 };
 
 // On backends that Eager knows.

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <inlay/exec/comm/lead.hpp>
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
@@ -43,11 +44,24 @@ template <class Chain> class EngineOn final : public Engine {
 
   static Expected<std::unique_ptr<Engine>> make(ModelConfig config, Weights weights, Chain chain,
                                                 const EngineOptions& options) {
+    if (Status status = meet(config, weights, options, chain.words()); !status.ok()) return failure(std::move(status));
+    auto engine = make_own(std::move(config), std::move(weights), std::move(chain), options);
+    if (!engine) give_up(options.comm, engine.error());
+    return engine ? lead(std::move(*engine), options.comm) : std::move(engine);
+  }
+
+ private:
+  static Expected<std::unique_ptr<Engine>> make_own(ModelConfig config, Weights weights, Chain chain,
+                                                    const EngineOptions& options) {
+    if (!std::is_same_v<Space, Host> && !options.comm.alone())
+      return failure(unsupported("the backend is " + std::string(Chain::First::name) +
+                                 ", which has memory of its own; on several ranks it must compute in the host's"));
     if (Status status = check_kv_type(config, options.cache.dtype); !status.ok()) return failure(std::move(status));
     config.context = options.context;  // LongRoPE goes by what a text may have
-    std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain), options.plans));
+    std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain), options));
     auto decoder = Decoder<Space>::make(std::move(config), std::move(weights), options.max_tokens, engine->tensors_,
-                                        options.activations, options.attention);
+                                        options.activations, options.attention,
+                                        options.comm.alone() ? nullptr : &engine->gatherer_);
     if (!decoder) return failure(std::move(decoder.error()));
     engine->decoder_.emplace(std::move(*decoder));
     auto pool = KvPool<Space>::make(options.cache, engine->tensors_);
@@ -67,6 +81,7 @@ template <class Chain> class EngineOn final : public Engine {
     return engine;
   }
 
+ public:
   const ModelConfig& config() const override { return decoder_->config(); }
   BlockPool& blocks() override { return *pool_; }
   std::size_t cache_bytes() const override { return pool_->bytes(); }
@@ -88,6 +103,7 @@ template <class Chain> class EngineOn final : public Engine {
   }
 
   Status forward(const Batch& batch, index first) override {
+    gatherer_.begin_pass();
     const View<2, Space> logits = logits_.slice(0, first, batch.logit_rows());
     const BatchViews<Host> views = batch.views();
     if constexpr (has_plans)
@@ -132,13 +148,14 @@ template <class Chain> class EngineOn final : public Engine {
  private:
   using Tensors = decltype(tensors_of(std::declval<typename Chain::First&>()));
 
-  EngineOn(Chain chain, Plans plans)
+  EngineOn(Chain chain, const EngineOptions& options)
       : run_(std::move(chain)),
         tensors_(tensors_of(run_.first())),
         logits_memory_(tensors_of(run_.first())),
         sampling_memory_(tensors_of(run_.first())),
+        gatherer_(options.comm),
         brought_memory_(tensors_of(run_.first())),
-        plans_(plans) {}
+        plans_(options.plans) {}
 
   Status take_swap_space(index tokens) {
     const auto wrong = [&](const char* must) {
@@ -235,6 +252,7 @@ template <class Chain> class EngineOn final : public Engine {
   Chain run_;
   Tensors tensors_;  // of the weights, the activations, the cache and the batch
   Tensors logits_memory_, sampling_memory_;
+  Gatherer gatherer_;
   std::optional<Decoder<Space>> decoder_;
   std::optional<KvPool<Space>> pool_;
   std::unique_ptr<SwapSpace> swap_space_;

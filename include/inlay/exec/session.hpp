@@ -29,6 +29,7 @@ class Session {
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
     Plans plans = EngineOptions().plans;                         // which passes are captured and replayed
+    Comm comm = {};  // several ranks: rank 0 has the session, the others follow()
   };
 
   static Expected<Session> make(
@@ -38,11 +39,18 @@ class Session {
   template <class Run>
   static Expected<Session> make(const ModelConfig& config, Weights weights, Run run, const Options& options) {
     const Options whole = completed(options, config);
-    if (Status status = check(whole, config); !status.ok()) return failure(std::move(status));
     const std::size_t linear_bytes = weights.linear_bytes;
-    auto engine = make_engine(config, std::move(weights), std::move(run), engine_options(config, whole));
+    auto engine = engine_of(config, std::move(weights), std::move(run), whole);
     if (!engine) return failure(std::move(engine.error()));
     return Session(std::move(*engine), whole, linear_bytes);
+  }
+
+  // What a rank but 0 does of several (Options::comm): computes along with the session of rank 0, until that ends.
+  static Status follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options);
+  template <class Run>
+  static Status follow(const ModelConfig& config, Weights weights, Run run, const Options& options) {
+    auto engine = engine_of(config, std::move(weights), std::move(run), completed(options, config));
+    return engine ? follow(**engine, options.comm) : std::move(engine.error());
   }
 
   Session(Session&&) noexcept;
@@ -86,6 +94,13 @@ class Session {
  private:
   Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes);
 
+  template <class Run>
+  static Expected<std::unique_ptr<Engine>> engine_of(const ModelConfig& config, Weights weights, Run run,
+                                                     const Options& options) {
+    if (Status status = check(options, config); !status.ok()) return failure(std::move(status));
+    return make_engine(config, std::move(weights), std::move(run), engine_options(config, options));
+  }
+  static Status follow(Engine& engine, const Comm& comm);
   static Options completed(Options options, const ModelConfig& config);
   static Status check(const Options& options, const ModelConfig& config);
   static EngineOptions engine_options(const ModelConfig& config, const Options& options);

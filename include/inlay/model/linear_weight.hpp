@@ -9,6 +9,7 @@
 
 #include <inlay/model/activations.hpp>
 #include <inlay/model/model_file.hpp>
+#include <inlay/model/rank_shares.hpp>
 #include <inlay/model/tensor.hpp>
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
@@ -70,6 +71,7 @@ class LinearWeight {
   }
 
   ConstView<1> bias = {};
+  RankShares x_of = {}, y_of = {};  // what x and y are a rank's columns of, where other ranks bring the rest (RankCut)
 
  private:
   index n_ = 0, experts_ = 1;

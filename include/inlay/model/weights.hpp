@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <inlay/model/linear_weight.hpp>
+#include <inlay/model/rank_cut.hpp>
 
 namespace inlay::exec {
 
@@ -94,9 +95,9 @@ struct Weights {
   }
 };
 
-// `progress(done, layers)` is called after each layer.
+// `progress(done, layers)` is called after each layer. Of one rank of several: what `cut` says is its own.
 Expected<Weights> load_weights(
     std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-    const std::function<void(index, index)>& progress = [](index, index) {});
+    const std::function<void(index, index)>& progress = [](index, index) {}, const RankCut& cut = {});
 
 }  // namespace inlay::exec

@@ -67,6 +67,9 @@ template <class Chain> class Recorder {
   template <class Op> void operator()(const Op& op) {
     if (status_.ok()) status_ = record(op);
   }
+  void gather(const AllGather& step) {
+    if (status_.ok()) tape_.add(gather_as_captured, nullptr, 0, step, step.y.extents[1]);
+  }
 
   // Steps that go through the chain.
   std::size_t eager_steps() const { return eager_steps_; }
@@ -131,6 +134,7 @@ template <class Chain> class Recorder {
   }
 
   // What a tape calls.
+  static Status gather_as_captured(const Tape::Step& step) { return step.op<AllGather>()(); }
   template <class Link, class Op> static Status compute_as_captured(const Tape::Step& step) {
     Link& link = *static_cast<Link*>(step.target);
     if constexpr (requires { link.backend.parallel(); })

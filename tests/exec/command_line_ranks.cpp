@@ -1,0 +1,82 @@
+// `inlay run --ranks`, `inlay bench model --ranks`: the text of one rank, written once; wrong use is refused by name.
+#include "tests/exec/support/command_line.hpp"
+#include "tests/support/requirements.hpp"
+
+namespace inlay::test {
+namespace {
+
+TEST_F(CommandLine, ranks_within_the_program_write_the_text_of_one) {
+  const std::string how = "run --prompt \"Lily and Tom\" --tokens 48 --temperature 0.8 --seed 3 --chunk 5";
+  const std::string expected = inlay(how).out;
+  ASSERT_GT(expected.size(), 60u);
+  for (const char* ranks : {"1", "2", "3 --threads 2", "4 --backend reference --tokens 12"}) {
+    const Outcome outcome = inlay(how + " --ranks " + ranks);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, expected.substr(0, outcome.out.size())) << ranks;
+    EXPECT_GT(outcome.out.size(), 30u);
+  }
+}
+
+TEST_F(CommandLine, ranks_are_refused_by_name) {
+  expect_refused("run --ranks 5", {"heads is 8:4 (q:kv)", "5 ranks"});
+  for (const char* word : {"0", "-1", "65", "many", "1x", "999999999999"})
+    expect_refused("run --ranks " + std::string(word), {"it must be in 1..64, or mpi", word});
+  expect_refused("run --ranks 2 --backend cpu+npu", {"--backend cpu+npu", "host's memory"});
+  expect_refused("run --ranks 2 --prompts " + write("prompts", "Tom\n"), {"--prompts must be left out"});
+  expect_refused("run --ranks 2 --compare reference", {"--ranks"});
+  expect_refused("run missing.gguf --ranks 2", {"missing.gguf"});
+  expect_refused("bench model --ranks 2 --batch 2", {"--batch"});
+  expect_refused("bench model missing.gguf --ranks 2", {"missing.gguf"});
+  expect_refused("bench model --shape qwen2.5-0.5b --ranks 3 --prefill 1 --depth 0",
+                 {"heads is 14:2 (q:kv)", "3 ranks"});
+#ifndef INLAY_MPIEXEC
+  expect_refused("run --ranks mpi", {"-DINLAY_MPI=ON"});
+#endif
+}
+
+TEST_F(CommandLine, ranks_are_measured) {
+  const std::string model = (source / "models" / "stories.gguf").string();
+  const Outcome outcome = inlay("bench model " + model + " --ranks 2 --threads 1 --prefill 8 --depth 4 --tokens 2");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("linears 1 MB on rank 0"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("decode at depth     4"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("2 ranks\n"), std::string::npos) << outcome.out;
+}
+
+TEST_F(CommandLine, ranks_of_mpi_write_the_text_of_one_and_write_it_once) {
+#ifdef INLAY_MPIEXEC
+  const std::string how = "run --prompt \"Lily and Tom\" --tokens 48 --temperature 0.8 --seed 3 --chunk 5";
+  const std::string expected = inlay(how).out;
+  // Open MPI refuses root, and more ranks than processors, where nobody says that he means it; MPICH asks nothing.
+  const std::string mpirun =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 " INLAY_MPIEXEC;
+  const auto ranks = [&](const std::string& words) {
+    const std::string command = mpirun + " " + words + " >" + file("out") + " 2>" + file("err") + " </dev/null";
+    const int status = std::system(command.c_str());
+    return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128, read(file("out")), read(file("err"))};
+  };
+  const std::string program = INLAY_PROGRAM;
+  for (const char* count : {"1", "2", "3"}) {
+    const Outcome outcome = ranks("-n " + std::string(count) + " " + program + " " + how + " --ranks mpi --threads 1");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, expected) << count;
+  }
+  const Outcome differ =
+      ranks("-n 1 " + program + " run --ranks mpi --context 64 : -n 1 " + program + " run --ranks mpi --context 80");
+  EXPECT_NE(differ.code, 0);
+  EXPECT_EQ(differ.out, "");
+  EXPECT_NE(differ.err.find("context is 80 on rank 1 and 64 on rank 0; it must be the same on all ranks"),
+            std::string::npos)
+      << differ.err;
+  const Outcome missing =
+      ranks("-n 1 " + program + " run --ranks mpi : -n 1 " + program + " run missing.gguf --ranks mpi");
+  EXPECT_NE(missing.code, 0);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_NE(missing.err.find("missing.gguf"), std::string::npos) << missing.err;
+#else
+  INLAY_NEEDS(false, "mpi", "this build has no MPI (INLAY_MPI)");
+#endif
+}
+
+}  // namespace
+}  // namespace inlay::test
