@@ -354,7 +354,7 @@ endfunction()
 
 function(inlay_install)
   inlay_install_pkg_config()
-  install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+  install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "npu_log.h")
   install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
   set(targets inlay_core inlay_inline inlay_reference inlay_cpu)
   if(TARGET inlay_npu)
