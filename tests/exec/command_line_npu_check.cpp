@@ -105,6 +105,18 @@ TEST_F(NpuCheck, syncs_that_order_nothing_are_listed_and_are_no_fault) {
                {"0 reports\nredundant_sync: the barrier at own.c:99 can go"});
 }
 
+TEST_F(NpuCheck, work_beside_its_buffer_or_its_granule_is_reported) {
+  std::string log = read(record("add"));
+  const std::string tile = "{\"buffer\": 3, \"offset\": 0,";
+  const std::size_t at = log.find(tile);
+  ASSERT_NE(at, std::string::npos);
+  log.replace(at, tile.size(), "{\"buffer\": 3, \"offset\": 4,");
+  const std::string load = line("add.c", "DataCopy(of_x[slot]");
+  expect_words(inlay("npu check " + write("shifted.jsonl", log)), 1,
+               {"capacity: " + load + " DataCopy (core 0, load_vector) writes byte 8195 of 'x0' in UB, which has 8192",
+                "alignment: " + load + " DataCopy (core 0, load_vector) writes byte 4 of 'x0' in UB"});
+}
+
 // Our own programs in the same form.
 TEST_F(NpuCheck, the_log_of_an_operator_is_written_and_taken) {
   for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {

@@ -2,8 +2,13 @@
 #include "tile_machine/events/log_file.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+
+#include <inlay/npu_log.h>
 
 #include "tests/support/source_dir.hpp"
 #include "tile_machine/check/checker.hpp"
@@ -135,6 +140,87 @@ TEST(LogFile, WhatWasReadIsWrittenAndReadAgain) {
     EXPECT_NE(once.find('"' + std::string(key) + '"'), std::string::npos) << key;
 }
 
+// Each function of inlay/npu_log.h, which has no words for some keys: what it writes is what the text above means
+// without.
+TEST(LogFile, TheHeaderInCWritesEveryEvent) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("npu_log_" + std::to_string(::getpid()) + ".jsonl")).string();
+  const auto here = [](std::uint32_t line, const char* verb) { return inlay_npu_at("k.c", line, verb); };
+  const char* const streams[] = {"AIC", "AIV"};
+  inlay_npu_log log;
+  ASSERT_EQ(inlay_npu_open(&log, path.c_str(), "all", 2, streams, 2), 0);
+  const auto x = inlay_npu_buffer(&log, here(1, nullptr), "x", "global", 0, 65536),
+             w = inlay_npu_buffer(&log, here(2, nullptr), "w", "global", 65536, 4096),
+             l1 = inlay_npu_allocate(&log, here(3, "alloc"), "l1", "staging", 0, 8192);
+  inlay_npu_copy(&log, here(4, "DataCopy"), "global", "staging", "nd2nz", inlay_npu_in(l1, 0, 4096),
+                 inlay_npu_strided(inlay_npu_in(x, 64, 1024), 4, 2048));
+  inlay_npu_set(&log, here(5, nullptr), "load", "feed", 7);
+  inlay_npu_wait(&log, here(6, nullptr), "load", "feed", 7);
+  const inlay_npu_bytes left = inlay_npu_address("left", 0, 512), right = inlay_npu_address("right", 0, 512),
+                        sum = inlay_npu_address("accumulator", 0, 1024);
+  inlay_npu_copy(&log, here(7, nullptr), "staging", "left", nullptr, left, inlay_npu_in(l1, 0, 512));
+  inlay_npu_barrier(&log, here(8, nullptr), "feed");
+  inlay_npu_matrix(&log, here(9, "Mmad"), 16, 16, 16, "f16", "f32", 1, sum, left, right);
+  inlay_npu_set(&log, here(10, nullptr), "matrix", "drain", 0);
+  inlay_npu_wait(&log, here(11, nullptr), "matrix", "drain", 0);
+  inlay_npu_release(&log, here(12, nullptr), l1);
+  inlay_npu_stream_set(&log, here(13, nullptr), "drain", "load_vector", 10, 1);
+  inlay_npu_on(&log, 0, 1);
+  inlay_npu_stream_wait(&log, here(14, nullptr), "drain", "load_vector", 10, 0);
+  const inlay_npu_bytes source = inlay_npu_address("vector", 0, 128);
+  inlay_npu_vector(&log, here(15, "Add"), "add", "f16", "f32", 64, 4, 1, inlay_npu_address("vector", 256, 256), &source,
+                   1);
+  inlay_npu_bytes target = inlay_npu_in(w, 0, 64);
+  target.atomic = 1;
+  inlay_npu_copy(&log, here(16, nullptr), "vector", "global", nullptr, target, inlay_npu_address("vector", 256, 64));
+  inlay_npu_cross_set(&log, here(17, nullptr), "store", 3, 1);
+  inlay_npu_on(&log, 1, 1);
+  inlay_npu_cross_wait(&log, here(18, nullptr), "load_vector", 3);
+  inlay_npu_scalar(&log, here(19, nullptr), 0, inlay_npu_in(x, 0, 4));
+  inlay_npu_cache(&log, here(20, nullptr), "invalidate", inlay_npu_in(x, 0, 4));
+  inlay_npu_cache(&log, here(21, nullptr), "clean", inlay_npu_address("global", 64, 4));
+  inlay_npu_barrier_all(&log, here(22, nullptr));
+  inlay_npu_on(&log, 0, 0);
+  inlay_npu_sync_all(&log, here(23, nullptr));
+  ASSERT_EQ(inlay_npu_close(&log), 0);
+
+  const auto file = load_log(path, a2);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(file) << file.error().message();
+  std::string expected = text_of(whole);
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {",\"workspace\":true", ""},
+           {",\"streamed\":true", ""},
+           {",\"ring\":true", ""},
+           {",\"unit\":true", ""},
+           {",\"turned\":true", ""},
+           {",\"column\":7", ""},
+           {"{\"event\":\"buffer\",\"buffer\":1", "{\"event\":\"buffer\",\"file\":\"k.c\",\"line\":2,\"buffer\":1"}})
+    for (std::size_t at; (at = expected.find(from)) != expected.npos;) expected.replace(at, from.size(), to);
+  const auto meant = parse(expected);
+  ASSERT_TRUE(meant) << meant.error().message();
+  EXPECT_EQ(log_text(file->log, a2, file->kernel), log_text(meant->log, a2, meant->kernel));
+
+  // A product that adds, a write of the scalar unit, letters that JSON does not take, and a file that cannot be.
+  ASSERT_EQ(inlay_npu_open(&log, path.c_str(), "quote \" and \\", 1, nullptr, 0), 0);
+  inlay_npu_matrix(&log, here(1, nullptr), 16, 16, 16, "f16", "f32", 0, sum, left, right);
+  inlay_npu_scalar(&log, here(2, "a\tb"), 1, inlay_npu_address("global", 0, 4));
+  ASSERT_EQ(inlay_npu_close(&log), 0);
+  std::ifstream written(path);
+  const std::string text{std::istreambuf_iterator<char>(written), std::istreambuf_iterator<char>()};
+  std::filesystem::remove(path);
+  EXPECT_NE(text.find("\"kernel\": \"quote \\\" and \\\\\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\"verb\": \"a\\u0009b\""), std::string::npos) << text;
+  EXPECT_NE(text.find("{\"space\": \"right\", \"address\": 0, \"bytes\": 512}, {\"space\": \"accumulator\""),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\"writes\": [{\"space\": \"global\", \"address\": 0, \"bytes\": 4}]"), std::string::npos)
+      << text;
+  EXPECT_EQ(inlay_npu_open(&log, "/nowhere/log.jsonl", "k", 1, nullptr, 0), -1);
+  inlay_npu_barrier_all(&log, here(1, nullptr));  // nothing is recorded
+  EXPECT_EQ(inlay_npu_close(&log), -1);
+}
+
 // A transfer is as long as its far side where the text does not say.
 TEST(LogFile, BytesOfACopyAreThoseOfItsFarSide) {
   const auto bytes = [](const char* from, const char* to, const std::string& reads, const std::string& writes) {
@@ -218,6 +304,10 @@ TEST(LogFile, WrongLinesAreRefusedByNumberAndWords) {
       changed(copy, "offset\":64", "offset\":68719476735", {"line 5 (k.c:4): /reads/0 ends at byte", "of GM"}),
       changed(copy, "\"buffer\":2,\"offset\":0,\"bytes\":4096", "\"buffer\":2,\"offset\":524288,\"bytes\":4096",
               {"line 5 (k.c:4): /writes/0 ends at byte 528384 of L1, which has 524288"}),
+      changed(copy, "\"offset\":0,\"bytes\":4096", "\"offset\":0,\"bytes\":4096,\"runs\":2,\"stride\":524288",
+              {"line 5 (k.c:4): /writes/0 ends at byte 528384 of L1, which has 524288"}),
+      changed(copy, "\"from\"", "\"core\":1,\"from\"",
+              {"line 5 (k.c:4): /writes/0/buffer is 2: it must be one of this core and stream"}),
       changed(copy, "\"buffer\":2", "\"buffer\":3",
               {"line 5 (k.c:4): /writes/0/buffer is 3: it must be that of a line"}),
       changed(copy, "\"buffer\":0", "\"buffer\":2", {"line 5 (k.c:4): /reads/0 lies in L1: it must lie in global"}),
