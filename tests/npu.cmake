@@ -39,7 +39,7 @@ foreach(test programs_targets programs_silence estimate)  # the cases that bench
   inlay_compile(test_npu_${test} ${PROJECT_SOURCE_DIR}/measure/npu_cases.cpp)
 endforeach()
 
-# Kernels in C that record themselves (docs/npu_import.md). The compiler of C++ compiles them, as tests/bindings.cmake tells.
+# Kernels in C, and one in Ascend C, that record themselves (docs/npu_import.md). The compiler of C++ compiles them, as tests/bindings.cmake tells.
 separate_arguments(c_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
 set(c_objects "")
 foreach(kernel add softmax matmul record)
@@ -52,7 +52,9 @@ foreach(kernel add softmax matmul record)
     COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c11 -Wall -Wextra -Wpedantic -Werror ${c_flags} -I${PROJECT_SOURCE_DIR}
             -I${PROJECT_SOURCE_DIR}/include -c ${source} -o ${object})
 endforeach()
-add_executable(test_npu_kernels ${c_objects})
+add_executable(test_npu_kernels ${c_objects} npu/kernels/ascend_c/add.cpp)
+target_include_directories(test_npu_kernels PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+inlay_warnings(test_npu_kernels)
 set_source_files_properties(${c_objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
 set_target_properties(test_npu_kernels PROPERTIES LINKER_LANGUAGE CXX)
 add_test(NAME npu_log_header_in_cpp COMMAND ${CMAKE_CXX_COMPILER} -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only

@@ -84,6 +84,20 @@ TEST_F(NpuCheck, a_flag_that_is_missing_names_both_lines) {
                 "unpaired_wait: " + wait + " CrossCoreWaitFlag"});
 }
 
+// The same addition through the queues of Ascend C, whose stub takes a verb's line from its call.
+TEST_F(NpuCheck, a_kernel_in_ascend_c_is_recorded_by_a_stub_of_its_header) {
+  const std::string source_of = "ascend_c/add.cpp", cpp = "add.cpp";
+  const auto at = [&](const std::string& words) {
+    return line(source_of, words).substr(source_of.size() - cpp.size());
+  };
+  expect_words(check("add_in_ascend_c"), 0, {"add_in_ascend_c on ascend-a2-like, ", "\n0 reports\n"});
+  const std::string load = at("DataCopy(y, "), sum = at("Add(z, x, y, tile)");
+  expect_words(check("add_in_ascend_c_forgets_the_queue"), 1,
+               {"race_raw: " + sum + " Add (core 0, vector) reads byte 0 of 'y0' in UB, which " + load +
+                " DataCopy (core 0, load_vector) writes before; no set(load_vector, vector, id) after " + load +
+                " has its wait before " + sum});
+}
+
 TEST_F(NpuCheck, times_come_with_each_pipes_share_and_the_critical_path) {
   const Outcome outcome = check("matmul", "--timing --trace " + file("trace.json"));
   expect_words(outcome, 0,

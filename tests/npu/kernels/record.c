@@ -20,5 +20,7 @@ int main(int argc, char **argv) {
   if (strcmp(kernel, "softmax_barrier_in_the_branch") == 0) softmax(0, 1);
   if (strcmp(kernel, "matmul") == 0) matmul(0);
   if (strcmp(kernel, "matmul_forgets_the_flag") == 0) matmul(1);
+  if (strcmp(kernel, "add_in_ascend_c") == 0) add_in_ascend_c(0);
+  if (strcmp(kernel, "add_in_ascend_c_forgets_the_queue") == 0) add_in_ascend_c(1);
   return inlay_npu_close(&npu_log) == 0 ? 0 : 1;
 }
