@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t most_accesses = 1024;           // of one list
 constexpr std::uint64_t most_runs = 1 << 20;          // of one access
 constexpr std::uint64_t most_buffers = 1 << 20;       // of a log
-constexpr std::uint64_t most_allocated = 1ull << 33;  // bytes of all allocations: a bit of each is kept
+constexpr std::uint64_t most_allocated = 1ull << 31;  // bytes of all allocations: a bit of each is kept
 
 constexpr std::string_view access_keys[] = {"buffer", "offset", "space",  "address", "bytes",
                                             "runs",   "stride", "atomic", "streamed"};

@@ -409,7 +409,7 @@ TEST(LogFile, RubbishOfAnySizeIsRefusedAfterALine) {
 // What would be gigabytes of shadow is refused before there is any.
 TEST(LogFile, AllocationsTogetherAreBounded) {
   std::string text = "{\"inlay_npu_log\":1,\"kernel\":\"k\"}\n";
-  const int fit = static_cast<int>((std::uint64_t{1} << 33) / hexagon.memory(Space::vector).bytes);
+  const int fit = static_cast<int>((std::uint64_t{1} << 31) / hexagon.memory(Space::vector).bytes);
   for (int i = 0; i <= fit; ++i)
     text += R"({"event":"allocate","name":"n","space":"vector","address":0,"bytes":8388608,"buffer":)" +
             std::to_string(i) + "}\n";
