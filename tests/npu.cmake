@@ -24,7 +24,7 @@ function(inlay_add_machine_tests prefix)
     endif()
   endforeach()
 endfunction()
-foreach(room device log run check time)
+foreach(room device events run check time)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tile_machine/tests/${room}/*.cpp)
   inlay_add_machine_tests(machine_${room} ${sources})
 endforeach()
@@ -33,9 +33,32 @@ foreach(room programs mutants)
   inlay_add_machine_tests(npu_${room} ${sources})
 endforeach()
 inlay_add_machine_tests(npu npu/functional.cpp npu/estimate.cpp)
+inlay_add_machine_tests(npu npu/imported_logs.cpp)
 inlay_add_test(npu_guide npu/guide.cpp inlay_npu)
 foreach(test programs_targets programs_silence estimate)  # the cases that bench/npu prints
   inlay_compile(test_npu_${test} ${PROJECT_SOURCE_DIR}/measure/npu_cases.cpp)
 endforeach()
+
+# Kernels in C, and one in Ascend C, that record themselves (docs/npu_import.md). The compiler of C++ compiles them, as tests/bindings.cmake tells.
+separate_arguments(c_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
+set(c_objects "")
+foreach(kernel add softmax matmul record)
+  set(source ${CMAKE_CURRENT_SOURCE_DIR}/npu/kernels/${kernel}.c)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/npu_kernels_${kernel}.o)
+  list(APPEND c_objects ${object})
+  add_custom_command(OUTPUT ${object} VERBATIM
+    DEPENDS ${source} ${CMAKE_CURRENT_SOURCE_DIR}/npu/kernels/verbs.h ${CMAKE_CURRENT_SOURCE_DIR}/npu/kernels/kernels.h
+            ${PROJECT_SOURCE_DIR}/include/inlay/npu_log.h
+    COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c11 -Wall -Wextra -Wpedantic -Werror ${c_flags} -I${PROJECT_SOURCE_DIR}
+            -I${PROJECT_SOURCE_DIR}/include -c ${source} -o ${object})
+endforeach()
+add_executable(test_npu_kernels ${c_objects} npu/kernels/ascend_c/add.cpp)
+target_include_directories(test_npu_kernels PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+inlay_warnings(test_npu_kernels)
+set_source_files_properties(${c_objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+set_target_properties(test_npu_kernels PROPERTIES LINKER_LANGUAGE CXX)
+add_test(NAME npu_log_header_in_cpp COMMAND ${CMAKE_CXX_COMPILER} -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only
+  -include ${PROJECT_SOURCE_DIR}/include/inlay/npu_log.h /dev/null)
+
 add_test(NAME machine_rooms COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
   -P ${PROJECT_SOURCE_DIR}/tile_machine/tests/rooms.cmake)

@@ -4,6 +4,7 @@
 
 #include "tile_machine/check/lifetimes.hpp"
 #include "tile_machine/check/scalar_lines.hpp"
+#include "tile_machine/events/words.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -158,35 +159,17 @@ class Findings {
     }
   }
 
-  Place place(std::uint32_t e) const {
-    if (e == no_entry) return {{}, 0, Pipe::scalar, no_entry, 0};
-    const Entry& it = log_.entries[e];
-    return {it.site, it.core, it.pipe, e, it.stream};
-  }
+  Place place(std::uint32_t e) const { return place_of(log_, e); }
   std::uint32_t depth(std::uint32_t set) const {
     return log_.entries[set].event == Event::stream_set ? device_.sync.stream_depth : device_.sync.depth;
   }
-  std::string stream(const Entry& entry) const {
-    const std::string mine = stream_name(device_, log_.streams, entry.stream);
-    return mine.empty() ? "" : ", " + mine;
-  }
   std::string line(std::uint32_t e) const { return line_of(log_.entries[e].site); }
 
-  // "gemm.hpp:42 load_a (core 0, feed)"
-  std::string entry(std::uint32_t e) const {
-    const Entry& it = log_.entries[e];
-    std::string text = line(e);
-    if (*it.verb != '\0') text += std::string(" ") + it.verb;
-    return text + " (core " + std::to_string(it.core) + stream(it) + ", " + std::string(name(it.pipe)) + ")";
-  }
-
+  std::string entry(std::uint32_t e) const { return entry_words(log_, device_, e); }
   std::string flag(std::uint32_t e) const { return channel_name(log_.entries[e]); }
 
-  // "byte 128 of 'a' in L1"
   std::string bytes_of(std::uint32_t buffer, std::uint64_t byte) const {
-    if (buffer >= log_.buffers.size()) return "byte " + std::to_string(byte);
-    const Buffer& it = log_.buffers[buffer];
-    return "byte " + std::to_string(byte - it.begin) + " of '" + it.name + "' in " + device_.memories[it.memory].name;
+    return byte_words(log_, device_, buffer, byte);
   }
 
   const EventLog& log_;

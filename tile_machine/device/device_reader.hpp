@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,12 +12,6 @@
 #include "tile_machine/device/figure_reader.hpp"
 
 namespace inlay::npu {
-
-template <class Enum, int n> constexpr auto names() {
-  std::array<std::string_view, n> result{};
-  for (int i = 0; i < n; ++i) result[i] = name(static_cast<Enum>(i));
-  return result;
-}
 
 class DeviceReader : private FigureReader {
  public:

@@ -3,6 +3,7 @@
 // the key by its JSON pointer, its value and what it must be.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <span>
@@ -32,7 +33,12 @@ struct Range {
 inline constexpr std::size_t longest_name = 64, longest_text = 1000;  // bytes
 
 using Words = std::span<const std::string_view>;
-std::string listed(Words words);   // "a, b, c"
+std::string listed(Words words);  // "a, b, c"
+template <class Enum, int n> constexpr auto names() {
+  std::array<std::string_view, n> result{};
+  for (int i = 0; i < n; ++i) result[i] = name(static_cast<Enum>(i));
+  return result;
+}
 std::string shown(double number);  // as in JSON, without ".0"
 
 class FigureReader {

@@ -24,6 +24,10 @@ class SourceLocation {
   }
 #endif
   constexpr SourceLocation() = default;
+  // Of a program that is not C++ here. The name must outlive it.
+  static constexpr SourceLocation at(const char* file, std::uint_least32_t line, std::uint_least32_t column) {
+    return {file, line, column};
+  }
 
   constexpr const char* file_name() const { return file_; }
   constexpr std::uint_least32_t line() const { return line_; }

@@ -6,10 +6,12 @@
 #include "npu_kernels/backend/runtime.hpp"
 #include "tile_machine/check/checker.hpp"
 #include "tile_machine/estimate/rank.hpp"
+#include "tile_machine/events/log_file.hpp"
 #include "tile_machine/time/picture.hpp"
 #include "tile_machine/time/roofline.hpp"
 #include "tile_machine/time/trace.hpp"
 #include "tools/commands.hpp"
+#include "tools/npu/check.hpp"
 #include "tools/npu/shape.hpp"
 #include "tools/session.hpp"
 
@@ -18,7 +20,7 @@ namespace inlay::tools {
 namespace {
 
 struct NpuCommand {
-  std::string op, shape, device, trace, picture, activations = "exact";
+  std::string op, shape, device, trace, picture, log, activations = "exact";
   std::vector<std::string> pair;  // of rank
   std::uint32_t cores = 0, samples = 100;
   std::uint64_t seed = 1;
@@ -112,6 +114,9 @@ int show(const NpuCommand& command) {
     if (Status status = npu::write_trace(command.trace, as_it_is->plan.log, as_it_is->device, as_it_is->timeline);
         !status.ok())
       return wrong(status);
+  if (!command.log.empty())
+    if (Status status = npu::save_log(command.log, as_it_is->plan.log, as_it_is->device, command.op); !status.ok())
+      return wrong(status);
   if (!command.picture.empty()) {
     const std::string title =
         command.op + (command.shape.empty() ? "" : " " + command.shape) + " on " + as_it_is->device.name;
@@ -170,15 +175,17 @@ void add_npu(CLI::App& app, Command& chosen) {
   command.add_option("--shape", options->shape, "Its sizes, key=value,key=value (a wrong key lists them)");
   command.add_option("--trace", options->trace, "A file for the timeline, as Perfetto reads it");
   command.add_option("--picture", options->picture, "A file for the first core's timeline as a picture, SVG");
+  command.add_option("--log", options->log, "A file for the event log, as inlay npu check reads it");
   add_machine(command, *options);
+  add_npu_check(command, chosen);
   CLI::App& ranked = *command.add_subcommand("rank", "Which of two is faster, where the device's figures are assumed");
   ranked.add_option("pair", options->pair, "Two of OPERATOR:key=value,key=value")->required()->expected(2);
   ranked.add_option("--samples", options->samples, "Devices drawn")->check(CLI::Range(1, 100000));
   ranked.add_option("--seed", options->seed, "Equal seeds draw equal devices");
   add_machine(ranked, *options);
   ranked.callback([options, &chosen] { chosen = [options] { return rank(*options); }; });
-  command.callback([options, &chosen, &ranked] {
-    if (!ranked.parsed()) chosen = [options] { return show(*options); };
+  command.callback([options, &chosen, &command] {
+    if (command.get_subcommands().empty()) chosen = [options] { return show(*options); };
   });
 }
 
