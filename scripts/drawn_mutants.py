@@ -244,7 +244,7 @@ ROOMS = {"core": ["files", "cpu_kernels/threads", "cpu_kernels/cpu.cpp", "includ
          "npu": ["npu_kernels/backend", "tile_machine/estimate"],
          "text": ["executor/text"], "model": ["executor/model"], "exec": ["executor/exec", "include/inlay/exec"],
          "machine_run": ["tile_machine/run", "tile_machine/arithmetic"]}
-ROOMS |= {f"machine_{room}": [f"tile_machine/{room}"] for room in ("check", "device", "events", "time")}
+ROOMS |= {f"machine_{room}": [f"tile_machine/{room}"] for room in ("check", "device", "events", "fit", "time")}
 
 
 @functools.cache

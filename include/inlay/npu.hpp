@@ -50,6 +50,9 @@ struct NpuEstimate {
   std::string bound;                         // the resource that the program takes longest
   double problem_share = 0;                  // of the makespan that compulsory bytes and products take at least
   std::array<double, 4> us_at_dram_share{};  // where others leave 1, 3/4, 1/2, 1/4 of global memory's bandwidth
+  // Beside `us`, which are the program's own: of a call on an idle device, of one that stands in line behind another
+  // program, and until a host that waits knows of the end.
+  double launch_us = 0, dispatch_us = 0, sync_us = 0;
 };
 
 namespace npu {

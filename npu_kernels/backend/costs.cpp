@@ -57,7 +57,15 @@ Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights
   const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
   auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), threads());
   if (!found) return failure(std::move(found.error()));
-  NpuEstimate estimate{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
+  NpuEstimate estimate{.cycles = found->cycles,
+                       .us = found->us,
+                       .bytes = found->bytes,
+                       .bound = found->bound,
+                       .problem_share = found->problem_share,
+                       .us_at_dram_share = found->us_at_share,
+                       .launch_us = device_.host.launch_us,
+                       .dispatch_us = device_.host.dispatch_us,
+                       .sync_us = device_.host.sync_us};
   const std::lock_guard lock(mutex_);
   kept_.make_room(max_kept);
   return kept_.put(call.key(), std::move(estimate));

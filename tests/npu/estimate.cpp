@@ -218,6 +218,60 @@ TEST(Rank, NamesTheFigureThatFlipsIt) {
   EXPECT_EQ(again->middle, result->middle);
 }
 
+// Additions against fewer multiplications: both operations' figures stand on one source, and are wrong together.
+TEST(Rank, DrawsOneFactorForEachSource) {
+  const std::string text = text_of("hexagon-htp-like");
+  const Device device = device_of("hexagon-htp-like");
+  const auto log = [&](VectorOp op, int times) {
+    return *events_of(device, {"", {}, {}, {}, [op, times](GlobalMemory&) -> std::function<void(Core&)> {
+                                 return [=](Core& core) {
+                                   const Tensor t = core.alloc("t", Space::vector, {64, 256}, DType::f32);
+                                   for (int i = 0; i < times; ++i) core.vscalar(op, t, t, 2);
+                                 };
+                               }});
+  };
+  const EventLog less = log(VectorOp::mul, 18), more = log(VectorOp::add, 20);
+  const auto result = rank(text, less, more, {.samples = 60, .seed = 3});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->a_faster, 60u) << "apart from one another, half and twice would turn the order often";
+  EXPECT_NEAR(result->high, result->low, 0.05);
+  EXPECT_LT(result->sources, result->figures / 4);
+  // Each alone may be the one that is wrong; all of a source together change nothing here.
+  EXPECT_FALSE(result->flips.empty());
+  EXPECT_TRUE(result->joint_flips.empty()) << describe(*result, "less", "more");
+}
+
+// No single operation is long enough: together they are.
+TEST(Rank, NamesTheSourceWhoseFiguresFlipItTogether) {
+  const std::string text = text_of("hexagon-htp-like");
+  const Device device = device_of("hexagon-htp-like");
+  const auto log = [&](bool vector) {
+    return *events_of(
+        device,
+        {"", {}, {}, {}, [vector](GlobalMemory& machine) -> std::function<void(Core&)> {
+           const Tensor from = machine.absent("from", DType::f32, {256, 256}, Use::in);
+           return [=](Core& core) {
+             const Tensor t = core.alloc("t", Space::vector, {256, 256}, DType::f32);
+             if (!vector) return core.copy(t, from);
+             for (const VectorOp op : {VectorOp::add, VectorOp::sub, VectorOp::mul, VectorOp::max, VectorOp::min})
+               for (int i = 0; i < 4; ++i) core.vbinary(op, t, t, t);
+           };
+         }});
+  };
+  const auto result = rank(text, log(true), log(false), {.samples = 40});
+  ASSERT_TRUE(result);
+  EXPECT_LT(result->cycles_a, result->cycles_b);
+  const auto source = std::find_if(result->joint_flips.begin(), result->joint_flips.end(),
+                                   [](const JointFlip& flip) { return flip.source == "time"; });
+  ASSERT_NE(source, result->joint_flips.end()) << describe(*result, "work", "load");
+  EXPECT_TRUE(source->high);
+  EXPECT_GT(source->figures, 40u);
+  for (const Flip& flip : result->flips) EXPECT_EQ(flip.pointer.find("/vector/operations"), std::string::npos);
+  EXPECT_NE(describe(*result, "work", "load").find(" figures of time together flip it, at the upper end"),
+            std::string::npos)
+      << describe(*result, "work", "load");
+}
+
 TEST(Rank, RefusesWhatIsNoDescription) {
   const auto result = rank("{}", EventLog{}, EventLog{});
   ASSERT_FALSE(result);

@@ -228,9 +228,17 @@ struct Compile {  // what it costs to bind a static graph: fixed + per_token * l
   double fixed_ms = 0, per_token_ms = 0;
 };
 
+// What a program costs beside its own cycles, in microseconds.
+struct HostCost {
+  double launch_us = 0;    // from a call on an idle device to the program's first cycle, and from its last to the end
+  double dispatch_us = 0;  // between a program's last cycle and the first of one that stands in line behind it
+  double sync_us = 0;      // until a host that waits for a device knows that it is done
+};
+
 // Where a number comes from. Every number of a description has one, found by its JSON pointer.
 struct Provenance {
   std::string pointer, source, confidence;  // confidence: "measured" | "documented" | "derived" | "assumed"
+  std::string key;                          // of the source: figures of one key may be wrong together
   double value = 0;
   bool whole = false;
   double low = 0, high = 0;  // the true value lies between them, as far as the source says: of its confidence where
@@ -257,6 +265,7 @@ struct Device {
   Sync sync;
   Numerics numerics;
   Compile compile;
+  HostCost host;
   std::vector<Provenance> provenance;
 
   bool same_memory(Space a, Space b) const { return memory_of[static_cast<int>(a)] == memory_of[static_cast<int>(b)]; }

@@ -1,5 +1,6 @@
 // devices/<name>.json -> Device. The schema; device_layout.cpp and device_units.cpp read their parts of it. Every key
-// is required, but for operations of the vector unit: one without a price is one that the unit does not have.
+// is required, but for operations of the vector unit, where one without a price is one that the unit does not have, and
+// for host: without it a program costs its cycles alone.
 //
 //   format       2
 //   name         letters, digits, '-', '_', '.'
@@ -28,6 +29,7 @@
 //   sync         {flags, depth, set_cycles, wait_cycles, barrier_cycles, cross_cycles, unit_flag: null | bytes}
 //   numerics     {fused_multiply_add, k_block}
 //   compile      {fixed_ms, per_token_ms}
+//   host         {launch_us, dispatch_us, sync_us}
 //
 // A figure is a pair [number, "<source>"], so that no number stands without its provenance. `format` and
 // `version` count this file, they are no figures.
@@ -42,7 +44,7 @@ constexpr int supported_format = 2;
 
 constexpr Range core_count{1, 4096, true};
 constexpr Range clock_ghz{0.001, 100, false};
-constexpr Range milliseconds{0, 1e9, false};
+constexpr Range milliseconds{0, 1e9, false}, microseconds{0, 1e9, false};
 constexpr Range cache_bytes{1 << 12, 0x1p34, true};
 constexpr Range line_bytes{8, 4096, true, true};
 constexpr Range line_count{1, 0x1p20, true};
@@ -68,6 +70,12 @@ void DeviceReader::rest(const Node& root) {
   const Node compile = object(get(root, "compile"), {"fixed_ms", "per_token_ms"});
   figure(compile, "fixed_ms", milliseconds, device_.compile.fixed_ms);
   figure(compile, "per_token_ms", milliseconds, device_.compile.per_token_ms);
+
+  if (!has(root, "host")) return;
+  const Node host = object(get(root, "host"), {"launch_us", "dispatch_us", "sync_us"});
+  figure(host, "launch_us", microseconds, device_.host.launch_us);
+  figure(host, "dispatch_us", microseconds, device_.host.dispatch_us);
+  figure(host, "sync_us", microseconds, device_.host.sync_us);
 }
 
 // Global memory's bandwidth, the cache before it, and what a scalar read of it costs.
@@ -105,9 +113,11 @@ void DeviceReader::global_memory(const Node& root) {
 }
 
 Status DeviceReader::read(const Json& json) {
-  const Node root = object({&json, ""}, {"format",  "name",  "version", "about",    "sources", "cores",    "ghz",
-                                         "dram",    "l2",    "scalar",  "memories", "spaces",  "queues",   "pipes",
-                                         "streams", "paths", "matrix",  "vector",   "sync",    "numerics", "compile"});
+  std::vector<std::string_view> keys{"format",  "name",  "version", "about",    "sources", "cores",    "ghz",
+                                     "dram",    "l2",    "scalar",  "memories", "spaces",  "queues",   "pipes",
+                                     "streams", "paths", "matrix",  "vector",   "sync",    "numerics", "compile"};
+  if (json.is_object() && json.contains("host")) keys.emplace_back("host");
+  const Node root = object({&json, ""}, Words(keys));
   if (const Node format = get(root, "format"); ok() && *format.json != supported_format)
     refuse_value(format, std::to_string(supported_format) + ", the format that this loader reads");
   device_.name = identifier(get(root, "name"));

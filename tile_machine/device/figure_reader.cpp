@@ -130,6 +130,7 @@ double FigureReader::figure(const Node& node, const Range& range) {
   provenance_.push_back({.pointer = node.pointer,
                          .source = source->text,
                          .confidence = source->confidence,
+                         .key = source->key,
                          .value = value,
                          .whole = range.whole,
                          .low = std::max(range.low, value * source->low),
@@ -151,9 +152,13 @@ void FigureReader::sources(const Node& node) {
     if (ranged) std::tie(low, high) = factors(get(source, "range"));
     const std::string where = text(reason, longest_text);
     if (!ok()) return;
-    const bool findable = where.find("https://") != where.npos || where.find("arXiv:") != where.npos;
-    if ((confidence == "documented" || confidence == "measured") && !findable)
-      return refuse_value(reason, "findable: what is " + confidence + " names an https:// or arXiv: address");
+    const bool public_address = where.find("https://") != where.npos || where.find("arXiv:") != where.npos,
+               log = where.find("log:") != where.npos;
+    if (confidence == "documented" && !public_address)
+      return refuse_value(reason, "findable: what is documented names an https:// or arXiv: address");
+    if (confidence == "measured" && !public_address && !log)
+      return refuse_value(reason,
+                          "findable: what is measured names an https:// or arXiv: address, or a file as log:FILE");
     sources_.push_back({item.key(), where, confidence, low, high});
   }
 }

@@ -4,11 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <random>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "tile_machine/estimate/varied_figures.hpp"
 #include "tile_machine/time/timing.hpp"
 
 namespace inlay::npu {
@@ -16,14 +16,6 @@ namespace inlay::npu {
 namespace {
 
 using Json = nlohmann::json;
-
-// What a log's times depend on and the log itself does not.
-bool varies(const Provenance& figure) {
-  const auto under = [&](std::string_view section) { return figure.pointer.rfind(section, 0) == 0; };
-  if (figure.low >= figure.high || under("/compile") || under("/ghz") || under("/numerics")) return false;
-  return !figure.whole ||
-         (under("/queues") && (figure.pointer.ends_with("/depth") || figure.pointer.ends_with("/outstanding")));
-}
 
 class Ranker {
  public:
@@ -42,30 +34,19 @@ class Ranker {
   }
 
   const Json& description() const { return description_; }
-  static void put(Json& json, const Provenance& figure, double value) {
-    json.at(Json::json_pointer(figure.pointer))[0] = figure.whole ? std::round(value) : value;
-  }
-  // A core's part of a bandwidth is at most all of it.
-  static void mend(Json& json) {
-    for (const char* section : {"dram", "l2"}) {
-      Json& part = json.at(section);
-      if (part.is_null()) continue;
-      Json &core = part.at("bytes_per_cycle_core")[0], &all = part.at("bytes_per_cycle")[0];
-      if (core.get<double>() > all.get<double>()) core = all;
-    }
-  }
 
  private:
   Json description_;
   const EventLog &a_, &b_;
 };
 
-// Even in the logarithm: half and twice are as likely.
-double draw(const Provenance& figure, std::mt19937_64& random) {
-  const double part = static_cast<double>(random() >> 11) * 0x1p-53;
+// Of its range from 0 to 1. Even in the logarithm: half and twice are as likely.
+double place(const Provenance& figure, double part) {
   if (figure.low <= 0) return figure.low + part * (figure.high - figure.low);
   return figure.low * std::pow(figure.high / figure.low, part);
 }
+
+using BySource = std::map<std::string, std::vector<const Provenance*>>;
 
 }  // namespace
 
@@ -79,14 +60,20 @@ tl::expected<Ranking, Status> rank(std::string_view description, const EventLog&
   Ranking result{.cycles_a = nominal->a, .cycles_b = nominal->b, .samples = options.samples};
   std::vector<Provenance> figures;
   std::copy_if(device->provenance.begin(), device->provenance.end(), std::back_inserter(figures), varies);
+  BySource sources;
+  for (const Provenance& figure : figures) sources[figure.key].push_back(&figure);
   result.figures = static_cast<std::uint32_t>(figures.size());
+  result.sources = static_cast<std::uint32_t>(sources.size());
 
   std::mt19937_64 random(options.seed);
   std::vector<double> ratios;
   for (std::uint32_t i = 0; i < options.samples; ++i) {
     Json json = ranker.description();
-    for (const Provenance& figure : figures) Ranker::put(json, figure, draw(figure, random));
-    Ranker::mend(json);
+    for (const auto& [key, of_source] : sources) {
+      const double part = static_cast<double>(random() >> 11) * 0x1p-53;
+      for (const Provenance* figure : of_source) put_figure(json, *figure, place(*figure, part));
+    }
+    keep_parts_within_all(json);
     auto times = ranker.times(json);
     if (!times) return tl::unexpected<Status>(std::move(times.error()));
     result.a_faster += times->a < times->b;
@@ -101,15 +88,29 @@ tl::expected<Ranking, Status> rank(std::string_view description, const EventLog&
   result.middle = quantile(0.5);
   result.high = quantile(0.95);
 
+  const auto other = [&](const Ranker::Times& times) {
+    return nominal->a < nominal->b ? times.a > times.b : nominal->a > nominal->b && times.a < times.b;
+  };
   for (const Provenance& figure : figures)
     for (double at : {figure.low, figure.high}) {
       Json json = ranker.description();
-      Ranker::put(json, figure, at);
-      Ranker::mend(json);
+      put_figure(json, figure, at);
+      keep_parts_within_all(json);
       auto times = ranker.times(json);
       if (!times) return tl::unexpected<Status>(std::move(times.error()));
-      const bool other = nominal->a < nominal->b ? times->a > times->b : nominal->a > nominal->b && times->a < times->b;
-      if (other) result.flips.push_back({figure.pointer, figure.confidence, figure.value, at});
+      if (other(*times)) result.flips.push_back({figure.pointer, figure.confidence, figure.value, at});
+    }
+  for (const auto& [key, of_source] : sources)
+    for (bool high : {false, true}) {
+      if (of_source.size() < 2) continue;  // its figure has been at its ends
+      Json json = ranker.description();
+      for (const Provenance* figure : of_source) put_figure(json, *figure, high ? figure->high : figure->low);
+      keep_parts_within_all(json);
+      auto times = ranker.times(json);
+      if (!times) return tl::unexpected<Status>(std::move(times.error()));
+      if (other(*times))
+        result.joint_flips.push_back(
+            {key, of_source.front()->confidence, static_cast<std::uint32_t>(of_source.size()), high});
     }
   return result;
 }
@@ -121,10 +122,10 @@ std::string describe(const Ranking& ranking, std::string_view a, std::string_vie
   const std::uint32_t wins = first ? ranking.a_faster : ranking.b_faster;
   std::array<char, 512> line{};
   std::snprintf(line.data(), line.size(),
-                "%.*s takes %.0f cycles, %.*s %.0f: faster in %u of %u samples of %u figures\n"
+                "%.*s takes %.0f cycles, %.*s %.0f: faster in %u of %u samples of %u figures from %u sources\n"
                 "%.*s / %.*s: %.2f in the middle, %.2f to %.2f in nine of ten samples\n",
                 static_cast<int>(better.size()), better.data(), fast, static_cast<int>(worse.size()), worse.data(),
-                slow, wins, ranking.samples, ranking.figures, static_cast<int>(b.size()), b.data(),
+                slow, wins, ranking.samples, ranking.figures, ranking.sources, static_cast<int>(b.size()), b.data(),
                 static_cast<int>(a.size()), a.data(), ranking.middle, ranking.low, ranking.high);
   std::string text = line.data();
   for (const Flip& flip : ranking.flips) {
@@ -133,6 +134,13 @@ std::string describe(const Ranking& ranking, std::string_view a, std::string_vie
     text += line.data();
   }
   if (ranking.flips.empty()) text += "no single figure flips it\n";
+  for (const JointFlip& flip : ranking.joint_flips) {
+    std::snprintf(line.data(), line.size(),
+                  "the %u figures of %s together flip it, at the %s end of their ranges (%s)\n", flip.figures,
+                  flip.source.c_str(), flip.high ? "upper" : "lower", flip.confidence.c_str());
+    text += line.data();
+  }
+  if (ranking.joint_flips.empty()) text += "the figures of no source together flip it\n";
   return text;
 }
 

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "npu_kernels/backend/descriptions.hpp"
-#include "npu_kernels/backend/runtime.hpp"
 #include "tile_machine/check/checker.hpp"
 #include "tile_machine/estimate/rank.hpp"
 #include "tile_machine/events/log_file.hpp"
@@ -12,7 +11,8 @@
 #include "tile_machine/time/trace.hpp"
 #include "tools/commands.hpp"
 #include "tools/npu/check.hpp"
-#include "tools/npu/shape.hpp"
+#include "tools/npu/fit.hpp"
+#include "tools/npu/planned.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {
@@ -26,12 +26,6 @@ struct NpuCommand {
   std::uint64_t seed = 1;
 };
 
-// An operator as the Npu that the options name would run it, and the device with the cores that it may use.
-struct Planned {
-  npu::Device device;
-  npu::Plan plan;
-};
-
 // A plan, and everything that is read from it.
 struct Timed {
   npu::Device device;
@@ -39,23 +33,6 @@ struct Timed {
   npu::Timeline timeline;
   npu::Roofline roof;
 };
-
-Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape) {
-  const auto known = planned_operators().find(op);
-  if (op.empty()) return failure(invalid("an operator is missing (see inlay npu --help)"));
-  if (known == planned_operators().end()) {
-    std::string names;
-    for (const auto& [name, plan] : planned_operators()) names.append(names.empty() ? "" : ", ").append(name);
-    return failure(invalid(op + " is no operator; it must be one of " + names));
-  }
-  auto sizes = Shape::parse(shape);
-  if (!sizes) return failure(std::move(sizes.error()));
-  auto npu = Npu::make(options);
-  if (!npu) return failure(std::move(npu.error()));
-  auto plan = known->second(*npu, *sizes);
-  if (!plan) return failure(std::move(plan.error()));
-  return Planned{npu->runtime().device(), std::move(*plan)};
-}
 
 Expected<Timed> timed(const NpuOptions& options, const NpuCommand& command) {
   auto planned = plan_of(options, command.op, command.shape);
@@ -83,6 +60,12 @@ void print_line(const Timed& of) {
   std::printf("%.0f cycles, %.2f us at %.3g GHz; %.1f%% of the problem's roofline, %.1f%% of the program's (%s)\n",
               of.roof.makespan, of.roof.makespan / (of.device.ghz * 1e3), of.device.ghz, 100 * of.roof.problem_share(),
               100 * of.roof.share(), own.resource.c_str());
+}
+
+// What the program costs beside.
+void print_host(const npu::HostCost& host) {
+  std::printf("and %.3g us for its launch, or %.3g behind another program; a host that waits knows %.3g us later\n",
+              host.launch_us, host.dispatch_us, host.sync_us);
 }
 
 // Each pipe's work, of the busiest core.
@@ -126,6 +109,7 @@ int show(const NpuCommand& command) {
 
   std::printf("%s on %s\n", command.op.c_str(), as_it_is->device.name.c_str());
   print_line(*as_it_is);
+  print_host(as_it_is->device.host);
   print_pipes(*as_it_is);
   std::printf("\n%s",
               npu::summary(as_it_is->plan.log, as_it_is->device, as_it_is->timeline, as_it_is->plan.problem).c_str());
@@ -184,6 +168,7 @@ void add_npu(CLI::App& app, Command& chosen) {
   ranked.add_option("--seed", options->seed, "Equal seeds draw equal devices");
   add_machine(ranked, *options);
   ranked.callback([options, &chosen] { chosen = [options] { return rank(*options); }; });
+  add_npu_fit(command, chosen);
   command.callback([options, &chosen, &command] {
     if (command.get_subcommands().empty()) chosen = [options] { return show(*options); };
   });

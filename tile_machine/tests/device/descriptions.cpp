@@ -69,6 +69,29 @@ TEST(device, the_folder_has_only_descriptions_that_are_tested) {
   EXPECT_EQ(stems, (std::set<std::string>{"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}));
 }
 
+// A device's own log need not be public: its description names it as it lies.
+TEST(device, what_is_measured_may_stand_in_a_log) {
+  Json json = description("ascend-a2-like");
+  json["sources"]["clock"] = {{"confidence", "measured"}, {"text", "log:PipeUtilization.csv: 24 cores"}};
+  const auto device = parse_device(json.dump());
+  ASSERT_TRUE(device) << device.error().message();
+  json["sources"]["clock"]["confidence"] = "documented";
+  EXPECT_FALSE(parse_device(json.dump())) << "what is documented is public";
+}
+
+TEST(device, what_a_host_costs_may_be_left_out) {
+  Json json = description("ascend-a2-like");
+  EXPECT_EQ(parse_device(json.dump())->host.launch_us, 5.9);
+  EXPECT_EQ(parse_device(json.dump())->host.dispatch_us, 1);
+  EXPECT_EQ(parse_device(json.dump())->host.sync_us, 10);
+  json.erase("host");
+  json["sources"].erase("launch");
+  json["sources"].erase("line");
+  const auto without = parse_device(json.dump());
+  ASSERT_TRUE(without) << without.error().message();
+  EXPECT_EQ(without->host.launch_us, 0);
+}
+
 TEST(device, figures_arrive_where_they_belong) {
   const auto a2 = load_device(directory / "ascend-a2-like.json");
   ASSERT_TRUE(a2);
