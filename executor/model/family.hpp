@@ -34,9 +34,10 @@ enum class Windows : unsigned char {
 // Which layers turn q and k.
 enum class Turning : unsigned char {
   all,
-  three_of_four,  // all but the last of each four, or what no_rope_layers says (SmolLM3)
-  windowed,       // those with a window, where there is one (EXAONE 4)
-  only_windowed,  // those with a window (Command R7B)
+  three_of_four,   // all but the last of each four, or what no_rope_layers says (SmolLM3)
+  windowed,        // those with a window, where there is one (EXAONE 4)
+  only_windowed,   // those with a window (Command R7B)
+  embedding_type,  // all, if position_embedding_type is rope (Granite 4)
 };
 
 // Which numbers multiply, and where they stand.
@@ -90,6 +91,7 @@ struct Mixture {
   bool by_method = false;  // there are groups where topk_method is group_limited_greedy (DeepSeek V2)
   Shared shared = Shared::none;
   index shared_hidden = 0;
+  bool shared_is_dense = false;  // without experts the shared one is the feed-forward
   const char* shared_key = "n_shared_experts";
   index shared_count = 1;
   Sparse sparse = Sparse::all;
@@ -161,7 +163,8 @@ struct Family {
   bool sinks = false;
   Windows windows = Windows::none;
   index window = 0, period = 0, full_layers = 28;
-  bool last_is_full = false;  // whatever the file says
+  bool last_is_full = false;       // whatever the file says
+  bool layers_are_listed = false;  // where the file lists none, they are none that are read
   Turning turning = Turning::all;
   Scales scales = Scales::none;
   // Gemma in GGUF, which does not say whose scores are scaled by (dim / heads)^-1/2: those of so many layers.
@@ -186,6 +189,7 @@ struct Family {
       case Turning::three_of_four: return (static_cast<index>(layer) + 1) % interval != 0;
       case Turning::windowed: return windowed || !any_window;
       case Turning::only_windowed: return windowed;
+      case Turning::embedding_type: return true;
     }
     return true;
   }

@@ -291,5 +291,28 @@ TEST(layer_kinds, nanochat_turns_the_other_way) {
   refuse(json, unsupported, {"rope_scaling", "none"});
 }
 
+// Granite 4 without Mamba: the expert that all tokens have is the feed-forward where there are no others.
+TEST(layer_kinds, granite_4_says_which_layers_attend) {
+  Json json = config_of("granitemoehybrid", 2);
+  json["num_local_experts"] = 0, json["num_experts_per_tok"] = 0, json["shared_intermediate_size"] = 40;
+  json["layer_types"] = {"attention", "attention"}, json["mamba_d_state"] = 256;
+  ModelConfig c = read(json);
+  EXPECT_EQ(c.hidden, 40);
+  EXPECT_EQ(c.experts, ExpertsConfig());
+  EXPECT_EQ(c.layer(0).rope, LayerConfig::no_rope);
+  json["position_embedding_type"] = "rope";
+  EXPECT_EQ(read(json).layer(0).rope, 0);
+  json["num_local_experts"] = 4, json["num_experts_per_tok"] = 2;
+  c = read(json);
+  EXPECT_EQ(c.hidden, 64);
+  EXPECT_EQ(c.experts.shared_hidden, 40);
+  json["position_embedding_type"] = "alibi";
+  refuse(json, unsupported, {"position_embedding_type", "alibi"});
+  json["position_embedding_type"] = "nope", json["layer_types"] = {"attention", "mamba"};
+  refuse(json, unsupported, {"layer_types", "mamba", "entry 1"});
+  json.erase("layer_types");
+  refuse(json, unsupported, {"layer_types", "Mamba"});
+}
+
 }  // namespace
 }  // namespace inlay::exec::test

@@ -62,6 +62,7 @@ bool is_read(std::string_view key, const Family& family) {
   if (key == family.activation_key || (gemma_says && family.scales == Scales::gemma) || key == family.norm_eps_key)
     return true;
   if (is_hf_kinds_key(key, family.kinds)) return true;
+  if (family.turning == Turning::embedding_type && key == "position_embedding_type") return true;
   return in(always) || in(windows) || is_hf_experts_key(key, family.mixture) || is_hf_latent_key(key, family.latent) ||
          (family.scales == Scales::minicpm && in(minicpm)) ||
          (family.turning == Turning::three_of_four && in(turning)) ||

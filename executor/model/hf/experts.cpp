@@ -94,6 +94,10 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
   f.integer(mixture.hidden_key, e.hidden, mixture.hidden == 0);
   e.score = mixture.score, e.jitter = mixture.jitter;
   if (mixture.jitter_key) f.number(mixture.jitter_key, e.jitter);
+  if (f.ok() && e.count == 0 && mixture.shared_is_dense) {
+    e = {};
+    return f.take_status();
+  }
   if (f.ok() && e.score == MoeScore::sparsemixer && e.top_k != 2)  // transformers takes two whatever the file says
     f.fail(StatusCode::unsupported,
            std::string(mixture.top_k_key) + " is " + std::to_string(e.top_k) + "; it must be 2 in this architecture");
@@ -111,6 +115,7 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
     e.shared_hidden = mixture.shared_hidden, e.shared_gate = true;
     f.integer("shared_expert_intermediate_size", e.shared_hidden);
   } else if (mixture.shared == Shared::sized) {
+    e.shared_hidden = mixture.shared_hidden;
     f.integer("shared_intermediate_size", e.shared_hidden);
   } else if (mixture.shared == Shared::counted) {
     index shared = mixture.shared_count;

@@ -24,8 +24,9 @@ Expected<Json> list_of_layers(const Json& json, const char* key, const std::stri
   return list;
 }
 
-Status read_widths(const Json& json, const std::string& origin, std::vector<LayerConfig>& layers) {
-  constexpr const char* key = "intermediate_size";
+Status read_widths(const Json& json, const char* dense_key, const std::string& origin,
+                   std::vector<LayerConfig>& layers) {
+  const char* key = dense_key;
   JsonFields fields(json, origin);
   if (!json.find(key).is_array()) {
     index width = 0;
@@ -49,6 +50,9 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
                     std::vector<LayerConfig>& layers) {
   auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
   if (!types) return std::move(types.error());
+  if (family.layers_are_listed && !*types)
+    return {StatusCode::unsupported,
+            origin + ": there are no layer_types, which means layers of Mamba; they must be attention"};
   const bool counts_if_flagged = family.windows == Windows::behind || family.windows == Windows::flagged_turns;
   const bool counts = counts_if_flagged || family.windows == Windows::always_behind;
   const bool flagged =
@@ -83,7 +87,7 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
     }
     if (const Json type = (*types)[i]; *types) {
       sliding = type == "sliding_attention";
-      if (!sliding && type != "full_attention")
+      if (!sliding && type != "full_attention" && !(family.layers_are_listed && type == "attention"))
         return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) + " of layer_types is " +
                                              quote(shown(type)) + "; it must be full_attention or sliding_attention"};
       if (sliding && family.windows == Windows::none)
@@ -115,6 +119,17 @@ Status read_turning(const Json& json, const std::string& origin, const Family& f
                   "no_rope_layer_interval is " + std::to_string(interval) + "; it must be at least 1");
     if (Status status = fields.take_status(); !status) return status;
   }
+  bool any_turns = true;
+  if (family.turning == Turning::embedding_type) {
+    JsonFields fields(json, origin);
+    std::string type = "nope";
+    fields.text("position_embedding_type", type);
+    if (fields.ok() && type != "rope" && type != "nope")
+      fields.fail(StatusCode::unsupported,
+                  "position_embedding_type is " + quote(type) + "; it must be rope, nope or null");
+    if (Status status = fields.take_status(); !status) return status;
+    any_turns = type == "rope";
+  }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     LayerConfig& layer = layers[i];
     bool turns = family.turns(i, layer.window > 0, any_window, interval);
@@ -124,7 +139,7 @@ Status read_turning(const Json& json, const std::string& origin, const Family& f
                                               quote(written(each)) + "; it must be 0 or 1"};
       turns = each.integer() == 1;
     }
-    layer.rope = !turns ? LayerConfig::no_rope : layer.window > 0 && ropes > 1 ? 1 : 0;
+    layer.rope = !turns || !any_turns ? LayerConfig::no_rope : layer.window > 0 && ropes > 1 ? 1 : 0;
   }
   return {};
 }
@@ -133,7 +148,9 @@ Status read_turning(const Json& json, const std::string& origin, const Family& f
 
 Status read_hf_layers(const Json& json, const std::string& origin, const Family& family, ModelConfig& c) {
   std::vector<LayerConfig> layers(static_cast<std::size_t>(c.layers));
-  if (Status status = read_widths(json, origin, layers); !status) return status;
+  const bool shared = family.mixture.shared_is_dense && c.experts.count == 0;
+  const char* const width = shared ? "shared_intermediate_size" : "intermediate_size";
+  if (Status status = read_widths(json, width, origin, layers); !status) return status;
   if (Status status = read_windows(json, origin, family, layers); !status) return status;
   if (Status status = read_hf_sparse(json, origin, family.mixture, c, layers); !status) return status;
   if (Status status = read_hf_heads(json, origin, family.kinds, c, layers); !status) return status;

@@ -263,6 +263,9 @@ class HfLoader {
                                            quote(model_.config.architecture) +
                                            "; leaving it out would change what it computes"};
     tensor.name = *ours;
+    if (const std::size_t at = tensor.name.find("_shexp.");
+        family_->mixture.shared_is_dense && model_.config.experts.count == 0 && at != std::string::npos)
+      tensor.name.erase(at, std::strlen("_shexp"));
     if (!names_.insert(*ours).second) return {StatusCode::corrupt_data, path + ": two tensors for " + quote(*ours)};
     if (tensor.bytes > 0 && tensor.name.find(fused_name) != std::string::npos)
       return split_qkv(model_.config, path, tensor, tensors_, memory_);
