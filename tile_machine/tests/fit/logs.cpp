@@ -213,6 +213,10 @@ TEST(Fit, OperandsTellTheWorkOfAnInstruction) {
   EXPECT_EQ(blocks->to, Space::vector);
   EXPECT_EQ(blocks->runs, 2);
   EXPECT_EQ(blocks->bytes, 2 * 16 * 32);
+  const auto aligned = move_instruction("MOV_SRC_TO_DST_ALIGN", "Src:UB, Dst:OUT, XM:X0=0x640020, XT:X0=0, Dtype:B8");
+  ASSERT_TRUE(aligned);
+  EXPECT_EQ(aligned->to, Space::global);
+  EXPECT_EQ(aligned->bytes, 2 * 100) << "in bytes, not in blocks";
   const auto rows = move_instruction("MOV_OUT_TO_L1_MULTI_ND2NZ", "Src:OUT, Dst:L1, XM:X0=0x4000100000, Dtype:B16");
   ASSERT_TRUE(rows);
   EXPECT_EQ(rows->change, Change::nd2nz);
