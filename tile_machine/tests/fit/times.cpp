@@ -65,11 +65,11 @@ Device hidden() {
 }
 
 void expect_close(const Fit& fit, const std::map<std::string, double>& expected) {
-  for (const auto& [pointer, value] : expected) {
+  for (const auto& each : expected) {
     const auto found = std::find_if(fit.figures.begin(), fit.figures.end(),
-                                    [&](const FittedFigure& each) { return each.pointer == pointer; });
-    ASSERT_NE(found, fit.figures.end()) << pointer;
-    EXPECT_NEAR(found->value, value, 0.05 * value) << pointer;
+                                    [&](const FittedFigure& figure) { return figure.pointer == each.first; });
+    ASSERT_NE(found, fit.figures.end()) << each.first;
+    EXPECT_NEAR(found->value, each.second, 0.05 * each.second) << each.first;
   }
 }
 
