@@ -141,6 +141,21 @@ TEST(Fit, TransfersThatShareGlobalMemoryAreLeftOut) {
   EXPECT_NE(together.open[0].why.find("0 of them alone"), std::string::npos) << together.open[0].why;
 }
 
+// A path that is faster than a core's share was thought to be would be held back by it.
+TEST(Fit, ACoreMovesWhatItsFastestPathDoes) {
+  const Device stock = hidden_device({}),
+               device = hidden_device({{"/dram/bytes_per_cycle_core", 300}, {"/paths/1/bytes_per_cycle", 200}});
+  const Fit fit = fit_of_trace(trace_json(device, run_exercise(device)), stock);
+  for (const char* pointer : {"/paths/1/bytes_per_cycle", "/dram/bytes_per_cycle_core"}) {
+    const auto found = std::find_if(fit.figures.begin(), fit.figures.end(),
+                                    [&](const FittedFigure& each) { return each.pointer == pointer; });
+    ASSERT_NE(found, fit.figures.end()) << pointer;
+    EXPECT_NEAR(found->value, 200, 2) << pointer;
+  }
+  const auto fitted = with_figures(stock_text(), fit.figures);
+  ASSERT_TRUE(fitted) << fitted.error().message();
+}
+
 TEST(Fit, OneNumberOfRepeatsLeavesHeadAndSlopeOpen) {
   const Device stock = hidden_device({});
   std::string text = "instr,call_count,cycles,detail\n";
