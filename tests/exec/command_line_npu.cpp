@@ -93,6 +93,56 @@ TEST_F(CommandLine, npu_ranks_two_operators_and_a_seed_decides_the_samples) {
   EXPECT_NE(inlay(pair + "--seed 2").out, one.out);
 }
 
+// The example of docs/npu_fit.md: its table, its command, and what that writes.
+TEST_F(CommandLine, npu_fit_finds_the_figures_of_the_page) {
+  const std::string page = read(source / "docs/npu_fit.md"), fence = "```csv\n";
+  const std::size_t begin = page.find(fence) + fence.size(), end = page.find("```", begin);
+  ASSERT_LT(begin, page.size());
+  const std::string times = write("times.csv", page.substr(begin, end - begin)), fitted = file("fitted.json");
+  const Outcome outcome = inlay("npu fit ascend-a2-like " + times + " -o " + fitted);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream told(outcome.out), shown(page.substr(page.find("$ inlay npu fit")));
+  std::string line, expected;
+  std::getline(shown, expected);  // the command
+  while (std::getline(told, line)) {
+    ASSERT_TRUE(std::getline(shown, expected));
+    // Without what the folder and the last digit of a logarithm change.
+    const auto words = [](const std::string& text) {
+      std::istringstream stream(text);
+      std::string first, second;
+      stream >> first >> second;
+      return first + " " + second.substr(0, 3);
+    };
+    EXPECT_EQ(words(line), words(expected));
+  }
+  EXPECT_NE(outcome.out.find("/host/launch_us "), std::string::npos) << outcome.out;
+  // It is a description, with the launch that was found.
+  const Outcome slow = inlay("npu add --shape rows=64,dim=1024 --device " + fitted);
+  EXPECT_EQ(slow.code, 0) << slow.err;
+  EXPECT_NE(slow.out.find("and 9 us for its launch"), std::string::npos) << slow.out;
+  EXPECT_NE(read(fitted).find("log:" + times), std::string::npos);
+}
+
+TEST_F(CommandLine, npu_fit_refuses_what_tells_nothing_and_writes_nothing) {
+  const auto refused = [&](const std::string& log, std::initializer_list<const char*> words) {
+    const std::string fitted = write("fitted.json", "as it was");
+    expect_refused("npu fit ascend-a2-like " + write("log", log) + " -o " + fitted, words);
+    EXPECT_EQ(read(fitted), "as it was") << log;
+  };
+  refused("a,b\n1,2\n", {"/log: is no log", "operator"});
+  refused("operator,shape,ms\nadd,,1\n", {"/log: line 1 has the columns operator, shape, ms", "must also have us"});
+  refused("operator,shape,us\nadd,\"rows=4,dim=8\",-1\n", {"line 2: us is \"-1\"", "at least 0"});
+  refused("operator,shape,us\nad,\"rows=4\",1\n", {"/log: line 2: ad is no operator"});
+  refused("operator,shape,us\nadd,\"rowz=4\",1\n", {"/log: line 2: --shape has rowz"});
+  refused("operator,shape,us\nadd,\"rows=64,dim=64\",7\n", {"the logs tell no figure of ascend-a2-like", "open by"});
+  refused("instr,call_count,cycles,detail\nVADD,1,30,\"XT:X8=0x800080808010101\"\n",
+          {"the logs tell no figure", "/vector/operations/add/head", "repeats"});
+  expect_refused("npu fit ascend-a2-like /nowhere.csv -o " + file("fitted.json"), {"/nowhere.csv cannot be read"});
+  expect_refused("npu fit pdp-11 " + file("log") + " -o " + file("fitted.json"), {"pdp-11", "ascend-a2-like"});
+  expect_refused("npu fit ascend-a2-like " + file("log"), {"--output"});
+  expect_refused("npu fit ascend-a2-like", {"logs"});
+}
+
 TEST_F(CommandLine, npu_refuses_wrong_names_shapes_and_devices_in_one_line) {
   expect_refused("npu", {"an operator is missing"});
   expect_refused("npu reshape", {"reshape is no operator", "reshape_and_cache"});

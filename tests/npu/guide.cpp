@@ -266,6 +266,12 @@ TEST(guide, the_backend_runs_and_estimates_an_operator) {
     ASSERT_TRUE(cost.has_value()) << cost.error().message();
     EXPECT_GT(cost->cycles, 0);
     EXPECT_GE(cost->bytes, 2 * numbers.size() * sizeof(float));
+    const auto device = description(name);
+    ASSERT_TRUE(device);
+    EXPECT_EQ(cost->launch_us, device->host.launch_us);
+    EXPECT_EQ(cost->dispatch_us, device->host.dispatch_us);
+    EXPECT_EQ(cost->sync_us, device->host.sync_us);
+    EXPECT_GT(cost->launch_us, cost->dispatch_us);
   }
 }
 

@@ -42,6 +42,15 @@ class Figures {
                             "log:" + logs_ + ": " + samples});
     return true;
   }
+  // A core moved so much: its share of global memory is no smaller, and may be what it may have been.
+  void tell_share_of_core(double rate, const std::string& samples) {
+    const std::string pointer = "/dram/bytes_per_cycle_core";
+    const Provenance* before = known(pointer);
+    const double value = std::min(rate, device_.dram_bytes_per_cycle);
+    if (before == nullptr || value <= 1.01 * before->value) return;
+    fit_.figures.push_back({pointer, before->value, value, 1, std::max(before->high / value, 1.0),
+                            "log:" + logs_ + ": at least what " + samples + " moved"});
+  }
   void leave_open(const std::string& pointer, const std::string& why) {
     if (known(pointer) != nullptr) fit_.open.push_back({pointer, why});
   }
@@ -114,14 +123,23 @@ Fit fit_instructions(const Device& device, std::span<const InstructionLog> logs)
   fit_vectors(figures, logs);
   // Plain copies first: a change of layout stands on their latency and half_burst.
   std::vector<Path> paths = device.paths;
+  double fastest = 0;
+  std::size_t fastest_path = 0;
   for (const Change change : {Change::none, Change::nd2nz})
     for (std::size_t i = 0; i < paths.size(); ++i) {
       const TransferFit fit = fit_transfers(device, paths, i, change, logs);
       if (fit.samples == 0) continue;
       fit_path(figures, device, i, fit);
+      if (paths[i].dram && fit.rate_determined && 1 / fit.per_byte > fastest) {
+        fastest = 1 / fit.per_byte;
+        fastest_path = i;
+      }
       if (change == Change::none && fit.latency_determined) paths[i].latency = fit.latency;
       if (change == Change::none && fit.run_determined) paths[i].half_burst = fit.per_run / fit.per_byte;
     }
+  if (fastest > 0)
+    figures.tell_share_of_core(fastest, "transfers from " + std::string(name(paths[fastest_path].from)) + " to " +
+                                            std::string(name(paths[fastest_path].to)));
   return figures.take();
 }
 

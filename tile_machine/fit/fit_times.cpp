@@ -1,6 +1,6 @@
 // Figures from times of whole programs: those at which
 //
-//   sum ((ln us - ln estimate) / spread)^2 + sum (ln (figure / description) / its range)^2
+//   sum ((ln us - ln estimate) / spread)^2 + sum ((ln figure - ln middle of its range) / a quarter of its range)^2
 //
 // is least. The second sum says what is known beforehand: a figure that is assumed within half and twice may move far,
 // a documented one not at all. What the times say beyond it is how much narrower the figure's range has become; a
@@ -32,9 +32,10 @@ constexpr double usual_spread = 0.03;  // where there are too few times to tell 
 constexpr double longest_move = 0.7;   // of a figure in one iteration: twice or half
 constexpr int iterations = 12, screenings = 3;
 
+// What is known of ln (figure / description) beforehand: the middle of its range, and a quarter of that.
 struct Unknown {
   Provenance figure;
-  double sigma = 0;  // of ln figure, beforehand
+  double middle = 0, sigma = 0;
 };
 
 class TimesFit {
@@ -51,7 +52,7 @@ class TimesFit {
     for (const Provenance& figure : device_.provenance)
       if (((varies(figure) && !figure.whole && occurs(figure)) || figure.pointer == "/host/launch_us") &&
           figure.low < figure.high && figure.value > 0)
-        all_.push_back({figure, std::log(figure.high / std::max(figure.low, 1e-9 * figure.high)) / 4});
+        all_.push_back(known(figure));
     return {};
   }
 
@@ -101,6 +102,11 @@ class TimesFit {
   tl::expected<Fit, Status> run(const std::string& name);
 
  private:
+  static Unknown known(const Provenance& figure) {
+    const double low = std::log(std::max(figure.low, 1e-9 * figure.high) / figure.value),
+                 high = std::log(figure.high / figure.value);
+    return {figure, (low + high) / 2, (high - low) / 4};
+  }
   // False: no program has the operation or the path, so that its times need not be looked at.
   bool occurs(const Provenance& figure) const {
     const auto of = [&](const std::string& owner, const auto& is_used) {
@@ -142,7 +148,7 @@ class TimesFit {
   double cost(const std::vector<double>& x, const std::vector<double>& here) const {
     double sum = 0;
     for (const Residual& r : residuals(here)) sum += r.squares / (spread_ * spread_);
-    for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(x[i] / unknowns_[i].sigma, 2);
+    for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow((x[i] - unknowns_[i].middle) / unknowns_[i].sigma, 2);
     return sum;
   }
   // The inverse: what is left open of the unknowns and between them.
@@ -212,7 +218,7 @@ Status TimesFit::iterate() {
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t t = 0; t < residual.size(); ++t)
         right[i] += slope_[i][t] * residual[t].sum / (spread_ * spread_);
-      right[i] -= x_[i] / (unknowns_[i].sigma * unknowns_[i].sigma);
+      right[i] -= (x_[i] - unknowns_[i].middle) / (unknowns_[i].sigma * unknowns_[i].sigma);
     }
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < n; ++j) move[i] += inverse[i * n + j] * right[j];

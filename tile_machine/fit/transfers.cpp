@@ -48,14 +48,14 @@ std::vector<Placed> samples_of(const Device& device, std::size_t path, Change ch
   std::vector<Placed> result;
   for (const InstructionLog& log : logs) {
     const auto queues = by_queue(device, log);
-    for (const auto& [queue, transfers] : queues)
-      for (const Placed& placed : transfers) {
+    for (const auto& mine : queues)
+      for (const Placed& placed : mine.second) {
         if (placed.transfer->path != path || placed.transfer->change != change) continue;
         ++fit.samples;
         const double begin = std::max(placed.transfer->start, placed.before), end = placed.transfer->end;
         const bool shared =
             device.paths[path].dram && std::any_of(queues.begin(), queues.end(), [&](const auto& other) {
-              return other.first != queue && meets(device, other.second, begin, end);
+              return other.first != mine.first && meets(device, other.second, begin, end);
             });
         if (!shared) result.push_back(placed);
       }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "tile_machine/fit/fit.hpp"
 #include "tile_machine/tests/fit/msprof_logs.hpp"
@@ -43,7 +44,7 @@ std::vector<TimedProgram> timed_programs(const Device& device, int copies, doubl
   Noise factor(noise, seed);
   const Device stock = hidden_device({});
   std::vector<TimedProgram> programs;
-  for (const auto& [rows, columns] : {std::pair<index, index>{96, 512}, {384, 2048}, {768, 4096}})
+  for (const auto& [rows, columns] : {std::pair<index, index>{96, 512}, {384, 2048}, {576, 4096}})
     for (const int operations : {1, 12})
       for (const VectorOp op : {VectorOp::add, VectorOp::div}) {
         const EventLog log = rows_through(stock, rows, columns, operations, op);
@@ -64,11 +65,11 @@ Device hidden() {
 }
 
 void expect_close(const Fit& fit, const std::map<std::string, double>& expected) {
-  for (const auto& [pointer, value] : expected) {
+  for (const auto& each : expected) {
     const auto found = std::find_if(fit.figures.begin(), fit.figures.end(),
-                                    [&](const FittedFigure& each) { return each.pointer == pointer; });
-    ASSERT_NE(found, fit.figures.end()) << pointer;
-    EXPECT_NEAR(found->value, value, 0.05 * value) << pointer;
+                                    [&](const FittedFigure& figure) { return figure.pointer == each.first; });
+    ASSERT_NE(found, fit.figures.end()) << each.first;
+    EXPECT_NEAR(found->value, each.second, 0.05 * each.second) << each.first;
   }
 }
 
@@ -97,6 +98,42 @@ TEST(FitTimes, WithNoiseATimeMustComeOftenEnough) {
     EXPECT_NEAR(each.value, value, 0.05 * value) << each.pointer;
   }
   expect_close(*fit, {{"/host/launch_us", 9}, {"/vector/operations/div/slope", 5.5}});
+}
+
+// Loads of one core into one of its memories.
+EventLog loads(const Device& device, Space space, index count) {
+  const auto build = [=](GlobalMemory& memory) -> std::function<void(Core&)> {
+    const Tensor from = memory.absent("from", DType::f16, {1 << 14, 512}, Use::in);
+    return [=](Core& core) {
+      const Tensor to = core.alloc("to", space, {64, 512}, DType::f16);
+      for (index i = 0; i < count; ++i) core.copy(to, from.row_slice(64 * i, 64));
+    };
+  };
+  auto log = events_of(device, {.name = "loads", .sizes = {}, .types = {}, .build = build, .launch = {1, 1}});
+  if (!log) throw std::runtime_error(std::string(log.error().message()));
+  return *std::move(log);
+}
+
+// The path can be slower than the core's share of global memory, and no faster: more of it changes nothing.
+TEST(FitTimes, AFigureMayCountOneWayOnly) {
+  Json json = description("ascend-a2-like");
+  for (const char* path : {"/paths/0", "/paths/1"}) json.at(Pointer(std::string(path) + "/half_burst"))[0] = 0;
+  const auto stock = parse_device(json.dump());
+  ASSERT_TRUE(stock) << stock.error().message();
+  Json slower = json;
+  slower.at(Pointer("/paths/1/bytes_per_cycle"))[0] = 90;
+  const auto device = parse_device(slower.dump());
+  std::vector<TimedProgram> programs;
+  for (const Space space : {Space::vector, Space::staging})
+    for (const index count : {4, 16, 64, 128}) {
+      EventLog log = loads(*stock, space, count);
+      const auto timeline = time_events(log, *device, {.detail = false});
+      const double us = device->host.launch_us + to_cycles(timeline->makespan) / (device->ghz * 1e3);
+      programs.push_back({std::move(log), {us}});
+    }
+  const auto fit = fit_times(json.dump(), programs, "times.csv");
+  ASSERT_TRUE(fit) << fit.error().message();
+  expect_close(*fit, {{"/paths/1/bytes_per_cycle", 90}});
 }
 
 // One time of one program could come from many figures: each alone, or some together.
