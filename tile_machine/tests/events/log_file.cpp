@@ -121,6 +121,7 @@ TEST(LogFile, EveryEventAndKeyIsRead) {
   EXPECT_EQ(by_line(17).peer, 1);
   EXPECT_EQ(by_line(18).peer, 1);
   EXPECT_EQ(by_line(19).line, LineVerb::none);
+  EXPECT_EQ(by_line(19).pipe, Pipe::scalar);
   EXPECT_EQ(by_line(20).line, LineVerb::invalidate);
   EXPECT_EQ(by_line(21).line, LineVerb::clean);
   EXPECT_EQ(by_line(22).event, Event::barrier_all);
@@ -281,6 +282,7 @@ TEST(LogFile, WrongLinesAreRefusedByNumberAndWords) {
               {"line 6 (k.c:5): /to is the work of vector: the stream AIC has no queue AIV.V"}),
       changed(set, "\"file\"", "\"core\":2,\"file\"", {"line 6 (k.c:5): /core is 2: ", "from 0 to 1"}),
       changed(set, "\"file\"", "\"stream\":2,\"file\"", {"line 6 (k.c:5): /stream is 2: "}),
+      changed(set, "\"line\":5", "\"line\":4294967296", {"line 6: /line is 4294967296", "from 0 to 4294967295"}),
       changed(set, "\"k.c\"", "\"k\\n.c\"", {"line 6: /file is", "without control characters"}),
       changed(head, "log\":1", "log\":2", {"line 1: /inlay_npu_log is 2: it must be 1"}),
       changed(head, "inlay_npu_log", "log", {"line 1: /inlay_npu_log is missing; the first line must be"}),
