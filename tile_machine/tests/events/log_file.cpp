@@ -71,6 +71,22 @@ TEST(LogFile, EveryEventAndKeyIsRead) {
   EXPECT_EQ(by_line(23).event, Event::sync_all);
 }
 
+TEST(LogFile, WhatIsLeftOutIsAsThePageSays) {
+  const auto file = parse(
+      "{\"inlay_npu_log\":1,\"kernel\":\"k\",\"streams\":[\"AIV\"]}\n"
+      R"({"event":"vector","op":"exp","in":"f32","out":"f32","elements":8,"reads":[{"space":"vector","address":0,"bytes":32}]})"
+      "\n{\"event\":\"end\",\"events\":1}");
+  ASSERT_TRUE(file) << file.error().message();
+  const Entry& entry = file->log.entries[0];
+  EXPECT_EQ(std::tuple(file->log.cores, entry.core, entry.stream, entry.site.line(), entry.site.column()),
+            std::tuple(1, 0, 0, 0u, 0u));
+  EXPECT_STREQ(entry.verb, "vector");
+  EXPECT_STREQ(entry.site.file_name(), "");
+  EXPECT_EQ(std::tuple(entry.work.rows, entry.work.column), std::tuple(1u, false));
+  const Footprint& at = file->log.footprints[0];
+  EXPECT_EQ(std::tuple(at.runs, at.stride, at.atomic, at.streamed), std::tuple(1u, 0u, false, false));
+}
+
 TEST(LogFile, WhatWasReadIsWrittenAndReadAgain) {
   const auto file = parse(text_of(whole));
   ASSERT_TRUE(file);
