@@ -59,7 +59,7 @@ TEST(LogFile, EveryEventAndKeyIsRead) {
   EXPECT_EQ(by_line(14).stream, 1);
   const Work& vector = by_line(15).work;
   EXPECT_EQ(std::tuple(vector.op, vector.in, vector.out, vector.elements, vector.rows, vector.column),
-            std::tuple(VectorOp::add, DType::i8, DType::f16, 64u, 4u, true));
+            std::tuple(VectorOp::mul, DType::i8, DType::f16, 64u, 4u, true));
   EXPECT_TRUE(log.footprints[by_line(16).footprints + 1].atomic);
   EXPECT_EQ(by_line(17).peer, 1);
   EXPECT_EQ(by_line(18).peer, 1);
@@ -135,7 +135,7 @@ TEST(LogFile, TheHeaderInCWritesEveryEvent) {
   inlay_npu_on(&log, 0, 1);
   inlay_npu_stream_wait(&log, here(14, nullptr), "drain", "load_vector", 10, 0);
   const inlay_npu_bytes source = inlay_npu_address("vector", 0, 128);
-  inlay_npu_vector(&log, here(15, "Add"), "add", "i8", "f16", 64, 4, 1, inlay_npu_address("vector", 256, 256), &source,
+  inlay_npu_vector(&log, here(15, "Mul"), "mul", "i8", "f16", 64, 4, 1, inlay_npu_address("vector", 256, 256), &source,
                    1);
   inlay_npu_bytes target = inlay_npu_in(w, 0, 64);
   target.atomic = 1;

@@ -125,7 +125,7 @@ TEST(LogRefusals, WrongLinesAreRefusedByNumberAndWords) {
       {over, whole[12], {"line 14 (k.c:12): /buffer is 2: it must be one that has not been released yet"}},
       changed(over, "peer_stream\":1", "peer_stream\":0", {"line 14 (k.c:13): /peer_stream is 0", "another kind"}),
       changed(over, "flag\":10", "flag\":11", {"line 14 (k.c:13): /flag is 11: ", "0 to 10"}),
-      changed(vector, "\"add\"", "\"added\"", {"line 16 (k.c:15): /op is \"added\": it must be one of add, sub"}),
+      changed(vector, "\"mul\"", "\"times\"", {"line 16 (k.c:15): /op is \"times\": it must be one of add, sub"}),
       changed(vector, "rows\":4", "rows\":65", {"line 16 (k.c:15): /rows is 65", "1 to 64"}),
       changed(vector, "\"stream\":1,", "", {"line 16 (k.c:15): /event is the work of vector", "AIC"}),
       changed("\"line\":8,", "\"feed\"", "\"scalar\"", {"line 9 (k.c:8): /pipe is \"scalar\"", "barrier_all"}),

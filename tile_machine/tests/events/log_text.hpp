@@ -36,7 +36,7 @@ inline const std::vector<std::string> whole = {
     R"({"event":"release","file":"k.c","line":12,"buffer":2})",
     R"({"event":"stream_set","file":"k.c","line":13,"peer_stream":1,"from":"drain","to":"load_vector","flag":10})",
     R"({"event":"stream_wait","stream":1,"file":"k.c","line":14,"from":"drain","to":"load_vector","flag":10,"peer_stream":0})",
-    R"({"event":"vector","stream":1,"verb":"Add","file":"k.c","line":15,"op":"add","in":"i8","out":"f16","elements":64,"rows":4,"broadcast":true,"reads":[{"space":"vector","address":0,"bytes":128}],"writes":[{"space":"vector","address":256,"bytes":256}]})",
+    R"({"event":"vector","stream":1,"verb":"Mul","file":"k.c","line":15,"op":"mul","in":"i8","out":"f16","elements":64,"rows":4,"broadcast":true,"reads":[{"space":"vector","address":0,"bytes":128}],"writes":[{"space":"vector","address":256,"bytes":256}]})",
     R"({"event":"copy","stream":1,"file":"k.c","line":16,"from":"vector","to":"global","bytes":64,"runs":1,"reads":[{"space":"vector","address":256,"bytes":64}],"writes":[{"buffer":1,"offset":0,"bytes":64,"atomic":true}]})",
     R"({"event":"cross_set","stream":1,"file":"k.c","line":17,"peer":1,"pipe":"store","flag":3})",
     R"({"event":"cross_wait","core":1,"stream":1,"file":"k.c","line":18,"pipe":"load_vector","flag":3})",
