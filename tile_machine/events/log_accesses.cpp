@@ -86,11 +86,12 @@ void LogReader::access(const Node& node, bool write, const Entry& entry) {
   if (ok() && by_buffer == by_space)
     return refuse(node.pointer, by_buffer ? "has a buffer and a space: it must have one of them"
                                           : "has neither buffer nor space: it must have one of them");
-  const std::string_view other = by_buffer ? "address" : "offset";
+  const std::string_view begin = by_buffer ? "offset" : "address", other = by_buffer ? "address" : "offset";
   if (has(node, other))
     return refuse(child(node.pointer, other), by_buffer ? "goes with space; with a buffer it is offset"
                                                         : "goes with a buffer; with space it is address");
-  if (ok() && !has(node, "bytes")) return refuse(child(node.pointer, "bytes"), "is missing");
+  for (const std::string_view key : {begin, std::string_view("bytes")})
+    if (ok() && !has(node, key)) return refuse(child(node.pointer, key), "is missing");
   Footprint at;
   at.write = write;
   if (by_buffer) {
@@ -108,7 +109,7 @@ void LogReader::access(const Node& node, bool write, const Entry& entry) {
     return refuse_value(get(node, "buffer"), "one of this core and stream, or in global memory");
   at.memory = buffer.memory;
   const Memory& memory = device_.memories[buffer.memory];
-  at.begin = buffer.begin + number(node, by_buffer ? "offset" : "address", 0, memory.bytes, 0);
+  at.begin = buffer.begin + number(node, begin, 0, memory.bytes, 0);
   at.run_bytes = number(node, "bytes", 0, memory.bytes, 0);
   at.runs = static_cast<std::uint32_t>(number(node, "runs", 0, most_runs, 1));
   at.stride = number(node, "stride", 0, memory.bytes, 0);

@@ -56,7 +56,7 @@ const std::vector<LogReader::Form>& LogReader::forms() {
 // Does the stream have the pipe's queue? Otherwise what stands at `pointer` is refused.
 bool LogReader::runs(Pipe pipe, std::size_t stream, const std::string& pointer) {
   const std::uint8_t queue = device_.queue_of[static_cast<std::size_t>(pipe)], kind = log_.streams[stream];
-  if (ok() && !device_.has_queue(kind, queue))
+  if (!device_.has_queue(kind, queue))
     refuse(pointer, "is the work of " + std::string(name(pipe)) + ": the stream " + device_.streams[kind].name +
                         " has no queue " + device_.queues[queue].name);
   return ok();

@@ -48,7 +48,7 @@ const char* LogReader::text_of(const Node& root, std::string_view key, const cha
 }
 
 SourceLocation LogReader::site(const Node& root) {
-  constexpr std::uint64_t last = std::numeric_limits<std::int32_t>::max();
+  constexpr std::uint64_t last = std::numeric_limits<std::uint32_t>::max();
   const char* const file = text_of(root, "file", "");
   const auto line = static_cast<std::uint_least32_t>(number(root, "line", 0, last, 0)),
              column = static_cast<std::uint_least32_t>(number(root, "column", 0, last, 0));
@@ -117,7 +117,7 @@ void LogReader::event(const Node& root) {
   entry.core = static_cast<std::uint16_t>(number(root, "core", 0, log_.cores - 1u, 0));
   entry.stream = static_cast<std::uint8_t>(number(root, "stream", 0, log_.streams.size() - 1, 0));
   entry.footprints = static_cast<std::uint32_t>(log_.footprints.size());
-  if (ok()) (this->*form.read)(root, entry);
+  (this->*form.read)(root, entry);
   entry.footprint_count = static_cast<std::uint32_t>(log_.footprints.size() - entry.footprints);
   if (ok() && form.is_entry) log_.entries.push_back(entry);
   if (ok() && log_.entries.size() > most_entries)
