@@ -9,11 +9,10 @@ TEST_F(CommandLine, ranks_within_the_program_write_the_text_of_one) {
   const std::string how = "run --prompt \"Lily and Tom\" --tokens 48 --temperature 0.8 --seed 3 --chunk 5";
   const std::string expected = inlay(how).out;
   ASSERT_GT(expected.size(), 60u);
-  for (const char* ranks : {"1", "2", "3 --threads 2", "4 --backend reference --tokens 12"}) {
+  for (const char* ranks : {"1", "2", "3 --threads 2", "4 --isa scalar"}) {
     const Outcome outcome = inlay(how + " --ranks " + ranks);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.out, expected.substr(0, outcome.out.size())) << ranks;
-    EXPECT_GT(outcome.out.size(), 30u);
+    EXPECT_EQ(outcome.out, expected) << ranks;
   }
 }
 
@@ -53,7 +52,9 @@ TEST_F(CommandLine, ranks_of_mpi_write_the_text_of_one_and_write_it_once) {
   const auto ranks = [&](const std::string& words) {
     const std::string command = mpirun + " " + words + " >" + file("out") + " 2>" + file("err") + " </dev/null";
     const int status = std::system(command.c_str());
-    return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128, read(file("out")), read(file("err"))};
+    std::string out = read(file("out"));
+    if (out.ends_with('\n')) out.pop_back();  // Open MPI gives a rank a terminal
+    return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128, std::move(out), read(file("err"))};
   };
   const std::string program = INLAY_PROGRAM;
   for (const char* count : {"1", "2", "3"}) {

@@ -169,11 +169,11 @@ TEST(ranks_lost, one_that_gives_up_at_any_step_ends_the_others) {
 }
 
 TEST(ranks_lost, one_that_hangs_is_named_with_the_step_within_the_deadline) {
-  // Behind what they say to meet, to reserve logits and to begin a pass: the first steps of layer 0.
-  const Ended ended = lose(2, 2 + 1 + 2 + 1, Counted::hangs);
-  EXPECT_EQ(ended.third, "all_gather of attn_output in layer 0, step 2 of pass 1: it was let go");
+  // Behind what they say to meet, to reserve logits, for a whole pass, and to begin the second one.
+  const Ended ended = lose(2, 2 + 1 + (2 + 9) + 2 + 1, Counted::hangs);
+  EXPECT_EQ(ended.third, "all_gather of attn_output in layer 0, step 2 of pass 2: it was let go");
   for (const std::string& other : {ended.first, ended.second}) {
-    EXPECT_NE(other.find("all_gather of attn_output in layer 0, step 2 of pass 1: "), std::string::npos) << other;
+    EXPECT_NE(other.find("all_gather of attn_output in layer 0, step 2 of pass 2: "), std::string::npos) << other;
     EXPECT_NE(other.find(" has not come within 200 ms"), std::string::npos) << other;
   }
 }

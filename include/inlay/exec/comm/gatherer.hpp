@@ -27,7 +27,7 @@ struct AllGather {
   Status operator()() const;
 };
 
-// One rank's: counts the steps of a pass, so that a failure says where it was. It tells the others, too.
+// One rank's: counts the steps of a pass, so that a failure says where it was.
 class Gatherer {
  public:
   explicit Gatherer(const Comm& comm) : comm_(comm) {}
