@@ -332,6 +332,7 @@ endfunction()
 
 function(inlay_install)
   inlay_install_pkg_config()
+  inlay_exports_of_libraries()
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
   install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
   set(targets inlay_core inlay_inline inlay_reference inlay_cpu)
