@@ -57,6 +57,10 @@ void add_verify(CLI::App& app, Command& chosen) {
   command.add_option("--symbol", kernel.symbol, "The name of its function (inlay_run)")->needs(library);
   command.add_option("--cases", kernel.cases, "How many cases (200)")->check(CLI::Range(1, 1000000))->needs(library);
   command.add_option("--seed", kernel.seed, "Of the first case (1)")->needs(library);
+  command
+      .add_flag("--score", kernel.score,
+                "Tell how many bugs, planted into the reference, the cases that the kernel computes would have told")
+      ->needs(library);
   library->needs(op);
 #ifdef INLAY_HAS_ONNX
   library->excludes(directories);

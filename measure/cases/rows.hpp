@@ -20,7 +20,7 @@ inline void draw(Draw& d, Swiglu<Host>& op) {
   op.gate = d.in<2>(d.floats(), {rows, dim}, -4, 4);
   op.up = d.in<2>(op.gate.dtype, {rows, dim});
   op.y = d.chance(20) ? Draw::over(d.chance(50) ? op.gate : op.up) : d.out<2>(op.gate.dtype, {rows, dim});
-  if (d.chance(30)) op.alpha = 1.702f, op.limit = 7, op.up_offset = 1;
+  if (d.chance(30)) op.alpha = 1.702f, op.limit = 2, op.up_offset = 1;  // gpt-oss's limit of 7 no gate here comes to
 }
 
 inline void draw(Draw& d, Gelu<Host>& op) {

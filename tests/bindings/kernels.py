@@ -83,6 +83,11 @@ with tempfile.TemporaryDirectory() as folder:
     code, output, error = verify(right, "--cases", 100)
     expect(code == 0 and "0 wrong" in output, "the right kernel: %s%s" % (output, error))
     prints(block("text"), output, "the right kernel")
+    code, output, error = verify(right, "--cases", 100, "--score")
+    expect(code == 0, "the score of the right kernel: %s%s" % (output, error))
+    prints(block("text-of-score"), output, "the score of the right kernel")
+    declined = verify(right, "--cases", 1, "--score")[1]
+    expect("planted bugs these cases tell 0\n" in declined, "a case that is declined tells nothing: %s" % declined)
     changed, count = re.subn(r"^.*sum \+= from.*\n", lambda _: block("c-change"), block("c"), flags=re.M)
     expect(count == 1, "the line that changes")
     code, output, error = verify(compiled(here, "wrong", changed), "--cases", 100)
@@ -111,6 +116,8 @@ names = ctypes.CDLL(library)
 names.inlay_op_name.restype = ctypes.c_char_p
 for i in range(names.inlay_op_count()):
     name = names.inlay_op_name(i).decode()
-    code, output, error = verify(library, "--cases", 12, op=name)
+    code, output, error = verify(library, "--cases", 12, "--score", op=name)
     expect(code == 0 and "12 right, 0 declined, 0 wrong" in output, "%s of the library: %s%s" % (name, output, error))
+    bugs, told = map(int, re.search(r"of (\d+) planted bugs these cases tell (\d+)", output).groups())
+    expect(3 <= told <= bugs, "%s: %s" % (name, output))
 print("OK")

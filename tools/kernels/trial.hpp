@@ -9,6 +9,7 @@
 #include "measure/cases/compare.hpp"
 #include "measure/cases/draw.hpp"
 #include "tools/kernels/kernel.hpp"
+#include "tools/kernels/planted.hpp"
 
 namespace inlay::tools {
 
@@ -30,7 +31,8 @@ struct Rooms {
   cases::Rooms memory{96, std::size_t{1} << 20};
 };
 
-template <class Op> Trial trial(const Kernel& kernel, Rooms& rooms, std::uint64_t seed) {
+// `score`: of the operator, or null where nobody asks for it.
+template <class Op> Trial trial(const Kernel& kernel, Rooms& rooms, std::uint64_t seed, Score* score) {
   constexpr index largest = index{1} << 17;
   cases::Draw d(rooms.memory, seed);
   Op op{};
@@ -80,6 +82,7 @@ template <class Op> Trial trial(const Kernel& kernel, Rooms& rooms, std::uint64_
     }
     return found;
   });
+  if (score != nullptr && result.verdict != Trial::Verdict::declined) tell(*score, d, op, expected);
   result.ours = ours;
   result.call = describe(call, c::call_of(Op{}));
   return result;
@@ -88,9 +91,10 @@ template <class Op> Trial trial(const Kernel& kernel, Rooms& rooms, std::uint64_
 // An operator that can be tried.
 struct Tried {
   const char* name;
-  Trial (*run)(const Kernel& kernel, Rooms& rooms, std::uint64_t seed);
+  Trial (*run)(const Kernel& kernel, Rooms& rooms, std::uint64_t seed, Score* score);
+  Score (*score)();
 };
-template <class Op> inline constexpr Tried tried{Op::name.data(), trial<Op>};
+template <class Op> inline constexpr Tried tried{Op::name.data(), trial<Op>, score_of<Op>};
 
 extern const std::span<const Tried> tried_attention, tried_linears, tried_rows;  // a unit each
 

@@ -152,6 +152,8 @@ int verify_kernel(const KernelOptions& options, std::ostream& out) {
   if (!kernel) return wrong(kernel.error());
 
   Rooms rooms;
+  Score score;
+  if (options.score) score = op->score();
   int counts[3] = {};
   double worst = 0, ours = 0;
   std::uint64_t first_wrong = 0;
@@ -160,7 +162,7 @@ int verify_kernel(const KernelOptions& options, std::ostream& out) {
   std::uint64_t seed = options.seed;
   // Some structs have nothing to write; of those that are tried there are as many as asked for, or nearly.
   for (int tried = 0, drawn = 0; tried < options.cases && drawn < 20 * options.cases; ++drawn, ++seed) {
-    const Trial trial = op->run(*kernel, rooms, seed);
+    const Trial trial = op->run(*kernel, rooms, seed, options.score ? &score : nullptr);
     if (trial.none) continue;
     ++tried;
     ++counts[static_cast<int>(trial.verdict)];
@@ -179,6 +181,11 @@ int verify_kernel(const KernelOptions& options, std::ostream& out) {
   if (counts[2] == 0 && worst > suspicious * ours && worst > 0.01)
     out << "within the bound, but" << units(worst / ours) << " times our error: is it another formula?\n";
   if (first_wrong != 0) out << "the first wrong one again: --seed " << first_wrong << " --cases 1\n";
+  if (options.score) {
+    out << "of " << score.bugs.size() << " planted bugs these cases tell " << score.told() << '\n';
+    for (const Score::Bug& bug : score.bugs)
+      if (!bug.told) out << (bug.arose ? "          not told: it " : "          no case of: it ") << bug.name << '\n';
+  }
   if (counts[0] + counts[2] == 0) out << "nothing was computed: each case was declined\n";
   return counts[2] == 0 && counts[0] > 0 ? 0 : 1;
 }

@@ -57,6 +57,7 @@ def main():
     run(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall", SOURCE,
         "--config-settings=cmake.define.INLAY_C_LIBRARY=" + options.library,
         "--config-settings=build-dir=%s" % (options.environment.absolute().parent / "python_build"))
+    run(python, "metadata.py")
     run(python, "operators.py")
     run(python, "refusals.py")
     run(python, "oracles.py")
