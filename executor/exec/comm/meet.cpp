@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <inlay/core/layout.hpp>
+#include <inlay/core/version.hpp>
 #include <inlay/exec/comm/lead.hpp>
 
 namespace inlay::exec {
@@ -41,9 +42,9 @@ class Digest {
 std::string digest_of(const Weights& weights) {
   constexpr index rows = 64;
   Digest digest;
-  const index all = weights.embedding.extents[0];
+  const index all = weights.embedding.rows.extents[0];
   for (index i = 0; i < std::min(rows, all); ++i)
-    digest.add(weights.embedding.slice(0, all * i / std::min(rows, all), 1));
+    digest.add(weights.embedding.rows.slice(0, all * i / std::min(rows, all), 1));
   for (const LayerWeights& layer : weights.layers) {
     digest.add(layer.attn_norm), digest.add(layer.ffn_norm);
     digest.add(layer.output.x_of), digest.add(layer.down.x_of);
