@@ -181,9 +181,12 @@ Status check_rope(const RopeConfig& rope, index head_dim, const std::string& ori
     if (static_cast<index>(factors->size()) != rope.dim / 2)
       return {StatusCode::corrupt_data, origin + ": rope has " + std::to_string(factors->size()) +
                                             " frequency factors; there must be " + std::to_string(rope.dim / 2)};
+    // All pairs may turn the other way, not some of them.
+    const bool back = rope.scaling == RopeConfig::Scaling::freq_factors && factors->front() < 0;
     for (const float f : *factors)
-      if (!std::isfinite(f) || f == 0)
-        return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be finite, and none may be 0"};
+      if (!std::isfinite(f) || !(back ? f < 0 : f > 0))
+        return {StatusCode::corrupt_data,
+                origin + ": rope's frequency factors must be positive, or those of all pairs negative"};
   }
   // Of whatever context: LongRoPE's factors are as good as the short ones.
   if (auto frequencies = frequencies_of(rope, rope.original_context); !frequencies)

@@ -24,7 +24,7 @@ objects += (build / "executor/CMakeFiles").glob("inlay_exec.dir/**/*.o")
 objects += (build / "executor/CMakeFiles").glob("inlay_engine_*.dir/**/*.o")
 for path in objects:
     undefined = subprocess.run(["nm", "-uC", path], check=True, capture_output=True, text=True).stdout
-    for name in re.findall(r"inlay::cpu::compute<[\w:]+, inlay::(\w+)<inlay::Host>", undefined):
+    for name in re.findall(r"inlay::cpu::compute<[\w:]+, inlay::(\w+)<inlay::(?:v\d+_\d+::)?Host>", undefined):
         called.setdefault(stem_of.get(name, name), path.name)
 
 missing = {operator: where for operator, where in called.items() if operator not in story}

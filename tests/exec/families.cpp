@@ -210,6 +210,8 @@ TEST(families, gguf_holds_the_same_model_or_is_refused) {
                                                "gemma3",
                                                "glm",
                                                "glm4",
+                                               "granite 4, experts",
+                                               "granite 4, still",
                                                "helium",
                                                "llama, biases and gelu",
                                                "ministral",

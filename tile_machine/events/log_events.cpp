@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 2> cache_verbs{"clean", "invalidate"};
 
 }  // namespace
 
-const std::vector<LogReader::Form>& LogReader::forms() {
-  static const std::vector<Form> all{
+std::span<const LogReader::Form> LogReader::forms() {
+  static constexpr Form all[] = {
       {"buffer",
        &LogReader::buffer,
        Event::allocate,

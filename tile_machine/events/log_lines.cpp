@@ -110,7 +110,8 @@ void LogReader::event(const Node& root) {
   entry.event = form.event;
   entry.site = site(root);
   if (ok() && *entry.site.file_name() != '\0') place_ = printable(line_of(entry.site));
-  std::vector<std::string_view> optional(form.optional);
+  const Words own = form.optional;
+  std::vector<std::string_view> optional(own.begin(), own.end());
   optional.insert(optional.end(), std::begin(common), std::end(common));
   fields(root, form.required, optional);
   entry.verb = text_of(root, "verb", form.name.data());

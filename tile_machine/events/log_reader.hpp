@@ -2,7 +2,11 @@
 // log_events.cpp each event, log_accesses.cpp buffers and the bytes that work touches.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -21,15 +25,25 @@ class LogReader : private FigureReader {
   Status end();
 
  private:
+  // Some words, which need no memory: a library makes nothing that its process's end would have to take down.
+  struct Keys {
+    std::array<std::string_view, 6> words = {};
+    std::size_t count = 0;
+
+    constexpr Keys(std::initializer_list<std::string_view> all) : count(all.size()) {
+      std::copy(all.begin(), all.end(), words.begin());
+    }
+    operator Words() const { return Words(words).first(count); }
+  };
   // An event: its name in the text, who reads it, and its keys besides those that all have.
   struct Form {
     std::string_view name;
     void (LogReader::*read)(const Node& root, Entry& entry);
     Event event;
     bool is_entry;
-    std::vector<std::string_view> required, optional;
+    Keys required, optional;
   };
-  static const std::vector<Form>& forms();
+  static std::span<const Form> forms();
 
   // log_lines.cpp
   void header(const Node& root);
