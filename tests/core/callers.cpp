@@ -103,6 +103,7 @@ TEST(callers, of_32_threads_have_the_bits_of_one) {
 // The child is born while others compute, and both sides hand work out afterwards.
 TEST(callers, go_on_behind_fork) {
   if (test::thread_sanitizer) GTEST_SKIP() << "not under ThreadSanitizer, which ends such a child";
+  if (test::address_sanitizer) GTEST_SKIP() << "not under AddressSanitizer, whose malloc may stay locked in the child";
   const std::vector<Caller> expected = computed(4);
   const Cpu cpu = sharing(threads(3));
   std::atomic<bool> over{false};

@@ -112,8 +112,8 @@ template <class Space = Host> class Decoder {
       feed_forward_(run, w, facts, config_.parallel ? before : behind, stream.stream, stream.branch);
       write(run, stream, w.ffn_post_norm);
       if (inputs_.present()) {
-        inputs_(run, w.input, layer, read(run, stream, Norm(), normed), stream.branch);
-        write(run, stream, {.weight = w.input.post_norm, .bias = {}});
+        inputs_(run, *w.input, layer, read(run, stream, Norm(), normed), stream.branch);
+        write(run, stream, {.weight = w.input->post_norm, .bias = {}});
       }
       if (w.scale != 1) run(scaled<Space>(read(run, stream, Norm(), normed), w.scale));
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -120,9 +121,10 @@ template <class Space> struct DecoderWeights {
     ConstView<1, Space> q_norm, k_norm, sinks;
     std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
     AnyLinear<Space> output, down;
-    Latent latent;
-    Mixture mixture;
-    Input input;
+    // Where there is one: a linear is a kilobyte of fields.
+    std::unique_ptr<const Latent> latent;
+    std::unique_ptr<const Mixture> mixture;
+    std::unique_ptr<const Input> input;
     float scale = 1;
   };
 
@@ -179,19 +181,32 @@ template <class Space> struct DecoderWeights {
       if (const ConstView<1>& row = m.shared_router; row.present())
         shared_router.op = Linear<Space>{
             .x = {}, .weight_rows = upload(ConstView<2>(row.data, row.dtype, {1, row.extents[0]})), .y = {}};
-      return Mixture{.router = bring_linear_as(m.router, Activations::exact),
-                     .gate = bring_linear(m.gate),
-                     .up = bring_linear(m.up),
-                     .down = bring_linear(m.down),
-                     .shared_down = bring_linear(m.shared_down),
-                     .shared_router = std::move(shared_router),
-                     .choice_bias = upload(m.choice_bias),
-                     .shared_gate_up = bring_linears(m.shared_gate_up),
-                     .router_scale = upload(m.router_scale),
-                     .scales = upload(m.scales),
-                     .norm = upload(m.norm),
-                     .dense_post_norm = upload(m.dense_post_norm),
-                     .post_norm = upload(m.post_norm)};
+      if (m.router.channels() == 0) return std::unique_ptr<const Mixture>();
+      return std::unique_ptr<const Mixture>(new Mixture{.router = bring_linear_as(m.router, Activations::exact),
+                                                        .gate = bring_linear(m.gate),
+                                                        .up = bring_linear(m.up),
+                                                        .down = bring_linear(m.down),
+                                                        .shared_down = bring_linear(m.shared_down),
+                                                        .shared_router = std::move(shared_router),
+                                                        .choice_bias = upload(m.choice_bias),
+                                                        .shared_gate_up = bring_linears(m.shared_gate_up),
+                                                        .router_scale = upload(m.router_scale),
+                                                        .scales = upload(m.scales),
+                                                        .norm = upload(m.norm),
+                                                        .dense_post_norm = upload(m.dense_post_norm),
+                                                        .post_norm = upload(m.post_norm)});
+    };
+    const auto bring_latent = [&](const LatentWeights& l) {
+      if (l.kv_b.channels() == 0) return std::unique_ptr<const Latent>();
+      return std::unique_ptr<const Latent>(new Latent{.q_b = bring_linear(l.q_b),
+                                                      .kv_b = bring_linear(l.kv_b),
+                                                      .q_norm = upload(l.q_norm),
+                                                      .kv_norm = upload(l.kv_norm)});
+    };
+    const auto bring_input = [&](const LayerInputWeights& i) {
+      if (i.gate.channels() == 0) return std::unique_ptr<const Input>();
+      return std::unique_ptr<const Input>(new Input{
+          .gate = bring_linear(i.gate), .projection = bring_linear(i.projection), .post_norm = upload(i.post_norm)});
     };
     const auto bring_table = [&](const EmbeddingTable& table) {
       return Table{upload(table.rows), upload(table.row_scale), table.format};
@@ -213,14 +228,9 @@ template <class Space> struct DecoderWeights {
                               .gate_up = bring_linears(w.gate_up),
                               .output = bring_linear(w.output),
                               .down = bring_linear(w.down),
-                              .latent = {.q_b = bring_linear(w.latent.q_b),
-                                         .kv_b = bring_linear(w.latent.kv_b),
-                                         .q_norm = upload(w.latent.q_norm),
-                                         .kv_norm = upload(w.latent.kv_norm)},
+                              .latent = bring_latent(w.latent),
                               .mixture = bring_mixture(w.mixture),
-                              .input = {.gate = bring_linear(w.input.gate),
-                                        .projection = bring_linear(w.input.projection),
-                                        .post_norm = upload(w.input.post_norm)},
+                              .input = bring_input(w.input),
                               .scale = w.scale});
     there.output_norm = {upload(weights.output_norm), upload(weights.output_norm_bias)};
     there.head = bring_linear(weights.head);

@@ -62,9 +62,9 @@ template <class Space> class FeedForward {
                   const Rows& y) const {
     if (layer.sparse && experts_.beside) {
       dense(run, w.gate_up, w.down, layer.hidden, x, y, layer.xielu);
-      beside(run, w.mixture, stream, y);
+      beside(run, *w.mixture, stream, y);
     } else if (layer.sparse) {
-      mixture(run, w.mixture, x, x, y);
+      mixture(run, *w.mixture, x, x, y);
     } else {
       dense(run, w.gate_up, w.down, layer.hidden, x, y, layer.xielu);
     }

@@ -47,13 +47,13 @@ template <class Space> class LatentAttention {
     run_linears(run, w.qkv, x, rows);
     Rows q = rows.slice(1, 0, first);
     if (latent_.q_rank > 0) {
-      const Rows short_q = normed(q, w.latent.q_norm);
+      const Rows short_q = normed(q, w.latent->q_norm);
       q = q_.slice(0, 0, tokens);
-      w.latent.q_b(run, short_q, q);
+      w.latent->q_b(run, short_q, q);
     }
     const Heads q_heads = by_head(q, 0, head_dim_, head_dim_);
     const Rows kv = kv_.slice(0, 0, tokens);
-    w.latent.kv_b(run, normed(rows.slice(1, first, latent_.kv_rank), w.latent.kv_norm), kv);
+    w.latent->kv_b(run, normed(rows.slice(1, first, latent_.kv_rank), w.latent->kv_norm), kv);
     const Rows shared = rows.slice(1, first + latent_.kv_rank, rope);
     rotate(by_head(q, nope, rope, head_dim_));
     rotate(Heads(shared.data, DType::f32, {tokens, 1, rope}, {shared.strides[0], rope, 1}));
