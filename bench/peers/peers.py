@@ -6,7 +6,8 @@ What is compared, every turn one after the other in the same minutes, two thread
 allowed (chrt -f 10); a figure is the median of the turns:
 
     whole models   prefill of 512 tokens, decode at depth 0 and 4096: `inlay bench model` beside llama-bench of llama.cpp and
-                   of ik_llama.cpp, on a GGUF file of the same shape whose tensors are all Q4_0, random (made here)
+                   of ik_llama.cpp, on a GGUF file of the same shape whose tensors are all Q4_0, random (made here), and on
+                   each file of --files as it is
     many texts     8 and 32 that are decoded together behind 128 tokens each, beside llama-batched-bench
     linears        `bench_linear*` beside ONNX Runtime (MatMul, MatMulInteger, MatMulNBits) and oneDNN (onednn.cpp)
 
@@ -103,8 +104,13 @@ def model_file(name, folder):
     return path
 
 
-def inlay_model(inlay, name):
-    text = run(inlay, "bench", "model", "--shape", name, "--type", "w4a16", "--activations", "int8", "--threads", 2,
+def of_shape(name):
+    """What `inlay bench model` is to run of it."""
+    return "--shape", name, "--type", "w4a16"
+
+
+def inlay_model(inlay, model):
+    text = run(inlay, "bench", "model", *model, "--activations", "int8", "--threads", 2,
                "--prefill", PREFILL, "--depth", 0, DEPTH, "--tokens", DECODE)
     found = {f"{kind} {what}": float(rate)
              for kind, what, rate in re.findall(r"^(prefill|decode at depth) +(\d+) .*?([\d.]+) tok/s", text, re.M)}
@@ -113,11 +119,14 @@ def inlay_model(inlay, name):
 
 
 def llama_model(bench, path):
+    has = subprocess.run([bench, "--help"], text=True, capture_output=True).stdout
+    repacked = ["-rtr", 1] if "-rtr" in has else []  # ik_llama.cpp's fastest form; llama.cpp does it unasked
+
     def rates(*options):
-        rows = json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-fa", 1, "-o", "json", *options))
+        rows = json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-fa", 1, "-o", "json", *repacked, *options))
         return [row["avg_ts"] for row in rows]
     result = {"prefill": rates("-p", PREFILL, "-n", 0)[0], "decode": rates("-p", 0, "-n", DECODE)[0]}
-    if "--n-depth" in subprocess.run([bench, "--help"], text=True, capture_output=True).stdout:
+    if "--n-depth" in has:
         result["decode deep"] = rates("-p", 0, "-n", DECODE, "-d", DEPTH)[0]
     else:  # ik_llama.cpp
         result["decode deep"] = rates("-p", 0, "-n", 0, "-gp", f"{DEPTH},{DECODE}")[-1]
@@ -125,7 +134,7 @@ def llama_model(bench, path):
 
 
 def inlay_texts(inlay, name):
-    text = run(inlay, "bench", "model", "--shape", name, "--type", "w4a16", "--activations", "int8", "--threads", 2,
+    text = run(inlay, "bench", "model", *of_shape(name), "--activations", "int8", "--threads", 2,
                "--prefill", 1, "--depth", TEXT_PROMPT, "--batch", *TEXTS, "--tokens", TEXT_TOKENS)
     return {f"decode of {count}": float(rate)
             for count, rate in re.findall(r"^decode of +(\d+) texts .*?([\d.]+) tok/s", text, re.M)}
@@ -190,6 +199,8 @@ def main():
     parser.add_argument("--llama-batched-bench", help="of llama.cpp")
     parser.add_argument("--turns", default=5, type=int)
     parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--files", nargs="*", default=[], type=pathlib.Path,
+                        help="GGUF files of real models (scripts/fetch_model.sh)")
     options = parser.parse_args()
 
     folder = ROOT / "build/peers"
@@ -198,7 +209,10 @@ def main():
     llamas = {name: path for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_llama_bench))
               if path}
     batched = options.llama_batched_bench
-    files = {name: model_file(name, folder) for name in options.models} if llamas or batched else {}
+    files = {f"{name} Q4_0": model_file(name, folder) for name in options.models} if llamas or batched else {}
+    ours = {f"{name} Q4_0": of_shape(name) for name in options.models}
+    for path in options.files:
+        files[path.stem], ours[path.stem] = path, [path]
     cpu = re.search(r"model name\s*: (.*)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     family = re.search(r"cpu family\s*: (\d+)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, capture_output=True).stdout.strip()
@@ -215,37 +229,40 @@ def main():
     if onednn:
         versions["oneDNN"] = run(onednn, "--version").strip()
 
-    figures = {}  # work -> peer -> a figure a turn
+    figures = {}  # work -> its unit, and peer -> a figure a turn
 
-    def note(work, peer, value):
-        figures.setdefault(work, {}).setdefault(peer, []).append(value)
+    def note(work, unit, peer, value):
+        figures.setdefault(work, {"unit": unit, "peers": {}})["peers"].setdefault(peer, []).append(value)
         print(f"{work:60} {peer:14} {value:10.2f}", flush=True)
 
+    def note_rates(name, peer, rates):
+        for kind, rate in rates.items():
+            note(f"{name}, {kind}", "tok/s", peer, rate)
+
     for turn in range(options.turns):
-        for name in options.models:
-            for peer, rates in [("Inlay", lambda: inlay_model(inlay, name)),
-                                *((peer, lambda bench=bench: llama_model(bench, files[name])) for peer, bench in llamas.items()),
-                                *([("Inlay", lambda: inlay_texts(inlay, name)),
-                                   ("llama.cpp", lambda: llama_texts(batched, files[name]))] if batched else [])]:
-                for kind, rate in rates().items():
-                    note(f"{name} Q4_0, {kind}", peer, rate)
+        for name, model in ours.items():
+            note_rates(name, "Inlay", inlay_model(inlay, model))
+            for peer, bench in llamas.items():
+                note_rates(name, peer, llama_model(bench, files[name]))
+        for name in options.models if batched else []:
+            note_rates(f"{name} Q4_0", "Inlay", inlay_texts(inlay, name))
+            note_rates(f"{name} Q4_0", "llama.cpp", llama_texts(batched, files[f"{name} Q4_0"]))
         theirs = {"ONNX Runtime": onnx_linears() if onnx else {}, "oneDNN": onednn_linears(onednn) if onednn else {}}
         for name, (bench, wanted) in LINEARS.items():
-            ours = inlay_linear(options.build / "bench", bench, wanted)
-            if ours is None:
+            ms = inlay_linear(options.build / "bench", bench, wanted)
+            if ms is None:
                 continue
-            note(name, "Inlay", ours)
+            note(name, "ms", "Inlay", ms)
             for peer, times in theirs.items():
                 if name in times:
-                    note(name, peer, times[name])
+                    note(name, "ms", peer, times[name])
 
     missing = [peer for peer in ("llama.cpp", "ik_llama.cpp", "ONNX Runtime", "oneDNN") if peer not in versions]
     result = {"date": datetime.date.today().isoformat(), "cpu": f"{cpu}, family {family}", "threads": 2, "turns": options.turns,
               "command": "python3 bench/peers/peers.py " + " ".join(
                   re.sub(r"/\S*/", "", word) if "/" in word and "=" not in word else word for word in sys.argv[1:]),
               "load": pathlib.Path("/proc/loadavg").read_text().split()[0], "versions": versions, "not installed": missing,
-              "figures": {work: {"unit": "tok/s" if "Q4_0," in work else "ms", "peers": peers}
-                          for work, peers in figures.items()}}
+              "figures": figures}
     temporary = options.output.with_suffix(".tmp")
     temporary.write_text(json.dumps(result, indent=1) + "\n")
     temporary.rename(options.output)

@@ -71,8 +71,8 @@ def source(measured):
 def all_rows(measured):
     words = {}
     for work in measured["figures"]:
-        name, _, kind = work.partition(" Q4_0, ")
-        words[work] = f"{name}, Q4_0, {KINDS[kind]}" if kind else work
+        name, _, kind = work.rpartition(", ")
+        words[work] = f"{name}, {KINDS[kind]}" if kind in KINDS else work
     return words
 
 

@@ -50,6 +50,7 @@ std::vector<std::pair<const char*, std::string>> shapes() {
           {"numbers", many("[", "0", "]")},
           {"fractions", many("[", "-0.5", "]")},
           {"words", many("[", "true", "]")},
+          {"words of Python", many("[", "NaN", "]")},
           {"strings", many("[", "\"\"", "]")},
           {"pairs", many("[", "[\"\",\"\"]", "]")},
           {"merges of pairs", many("[", "[\"a\",\"b\"]", "]")},

@@ -1,6 +1,9 @@
 // Text to entries. nlohmann's parser says what the text holds. Before it, one walk over the text counts what there will
 // be, so that room for it is made once, and refuses what is not put together as JSON is: the parser would describe that
 // in several copies of all that it has read since the last text or number.
+//
+// Python's json writes NaN, Infinity and -Infinity, which are no JSON, where a number is one of them, and configs of
+// models have them (Granite's time_step_limit). They become texts: a key that computes refuses them as no number.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -31,6 +34,12 @@ class Survey {
 
   std::size_t entries() const { return entries_; }
   const std::string& problem() const { return problem_; }  // empty where it may be JSON
+  // What the parser is to read: the text, or a copy whose words of Python are in quotes.
+  std::string_view json() {
+    if (quoted_.empty()) return text_;
+    copy_before(text_.size());
+    return quoted_;
+  }
 
  private:
   enum class Next { value, value_or_end, key, key_or_end, colon, comma_or_end, nothing };
@@ -95,7 +104,11 @@ class Survey {
     std::size_t length = end - at_;
     for (const std::string_view known : {"null", "true", "false"})
       if (text_.substr(at_).starts_with(known)) length = known.size();
+    bool of_python = false;
+    for (const std::string_view known : {"NaN", "Infinity", "-Infinity"})
+      if (text_.substr(at_).starts_with(known)) length = known.size(), of_python = true;
     if (!value_may_come() || length == 0) return refuse("no JSON object");
+    if (of_python) copy_before(at_), quoted_ += '"', copy_before(at_ + length), quoted_ += '"';
     if (length > longest_number)
       return refuse("a number of " + std::to_string(length) + " letters; it must have at most " +
                     std::to_string(longest_number));
@@ -108,8 +121,15 @@ class Survey {
     if (problem_.empty()) problem_ = what;
   }
 
+  // The text up to there, as it is, into the copy.
+  void copy_before(std::size_t end) {
+    quoted_ += text_.substr(copied_, end - copied_);
+    copied_ = end;
+  }
+
   std::string_view text_;
-  std::size_t at_ = 0, depth_ = 0;
+  std::string quoted_;
+  std::size_t at_ = 0, copied_ = 0, depth_ = 0;
   std::array<char, deepest_json> open_{};
   Next next_ = Next::value;
   std::size_t entries_ = 0;
@@ -218,10 +238,11 @@ Expected<JsonDocument> parse_json(std::string_view text, const std::string& orig
   if (text.size() > longest)
     return failure(StatusCode::corrupt_data, origin + ": " + std::to_string(text.size()) +
                                                  " bytes of JSON; there must be at most " + std::to_string(longest));
-  const Survey survey(text);
+  Survey survey(text);
   if (!survey.problem().empty()) return failure(StatusCode::corrupt_data, origin + ": " + survey.problem());
   Builder builder(survey.entries());
-  if (nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &builder)) {
+  const std::string_view json = survey.json();
+  if (nlohmann::json::sax_parse(json.data(), json.data() + json.size(), &builder)) {
     JsonDocument document = builder.take();
     if (document.root().is_object()) return document;
   }
