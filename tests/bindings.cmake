@@ -2,8 +2,8 @@
 
 # What C sees, from C++: words, structs, threads.
 inlay_add_test_of_parts(bindings_c bindings/refusals.cpp inlay_c)
-inlay_compile(test_bindings_c bindings/backends.cpp bindings/introspection.cpp)
-target_link_libraries(test_bindings_c PRIVATE inlay_core)
+inlay_compile(test_bindings_c bindings/backends.cpp bindings/introspection.cpp bindings/weights.cpp)
+target_link_libraries(test_bindings_c PRIVATE inlay_reference inlay_cpu inlay_core)
 inlay_unoptimized(bindings_c)
 if(CMAKE_CXX_FLAGS MATCHES "undefined")  # as for inlay_c
   target_compile_options(test_bindings_c PRIVATE -fno-sanitize=function)

@@ -162,9 +162,36 @@ typedef struct inlay_field {
 
 INLAY_API size_t inlay_op_count(void);
 INLAY_API const char *inlay_op_name(size_t i); /* NULL: there are no more */
+/* `op` may also be a packer of weights, below. */
 INLAY_API inlay_code inlay_field_count(const char *op, size_t *count);
 /* The caller has set field->size. What it points to lives as long as the library is loaded. */
 INLAY_API inlay_code inlay_field_at(const char *op, size_t i, inlay_field *field);
+
+/* ---- weights: packed once, for the operators linear, linear_int8 and linear_w4a16 ---- */
+
+typedef struct inlay_weight inlay_weight;
+
+typedef struct inlay_weight_info {
+  size_t size;
+  const char *op;                  /* which it is packed for */
+  const inlay_argument *arguments; /* what it is to that operator, besides x, y and the like: */
+  size_t argument_count;           /* they live as long as the weight */
+  int64_t n;                       /* channels: y is [tokens, n] */
+  int64_t k;                       /* inputs: x is [tokens, k] */
+  int64_t bytes;                   /* that it holds */
+} inlay_weight_info;
+
+/* `packer` is one of inlay_packer_name: "pack_linear", "import_gguf", ..; its arguments are those of an operator's call,
+ * and inlay_field_at tells them by its name. The weight has memory of its own, and may be used by any number of threads.
+ * A refused call has put NULL. */
+INLAY_API inlay_code inlay_weight_pack(const inlay_backend *backend, const char *packer, const inlay_argument *arguments,
+                                       size_t count, inlay_weight **weight);
+/* The caller has set info->size. */
+INLAY_API inlay_code inlay_weight_describe(const inlay_weight *weight, inlay_weight_info *info);
+INLAY_API void inlay_weight_close(inlay_weight *weight); /* NULL is no weight, and does nothing */
+
+INLAY_API size_t inlay_packer_count(void);
+INLAY_API const char *inlay_packer_name(size_t i); /* NULL: there are no more */
 
 /* ---- models: a GGUF file, or a directory with safetensors ---- */
 

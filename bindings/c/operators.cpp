@@ -7,6 +7,7 @@
 #include <inlay/core/text.hpp>
 
 #include "bindings/c/code.hpp"
+#include "bindings/c/packers.hpp"
 #include "bindings/c/sized.hpp"
 
 namespace inlay::c {
@@ -51,13 +52,25 @@ Status call(const inlay_backend* backend, const char* op, const inlay_argument* 
                }));
 }
 
-Status field_at(const char* op, std::size_t i, inlay_field* result) {
+// Of an operator, or of a packer of weights.
+Status find_fields(const char* op, std::span<const FieldRow>& fields) {
+  for (const PackerRow& packer : packers)
+    if (op != nullptr && std::string_view(packer.name) == op) {
+      fields = packer.fields;
+      return {};
+    }
   const OperatorRow* row = nullptr;
   if (Status status = find(op, row); !status.ok()) return status;
-  if (i >= row->fields.size())
-    return about(row->name,
-                 invalid("there is no field " + number(i) + "; it must be below " + number(row->fields.size())));
-  const FieldRow& field = row->fields[i];
+  fields = row->fields;
+  return {};
+}
+
+Status field_at(const char* op, std::size_t i, inlay_field* result) {
+  std::span<const FieldRow> fields;
+  if (Status status = find_fields(op, fields); !status.ok()) return status;
+  if (i >= fields.size())
+    return about(op, invalid("there is no field " + number(i) + "; it must be below " + number(fields.size())));
+  const FieldRow& field = fields[i];
   const inlay_field value{.size = sizeof(inlay_field),
                           .name = field.name,
                           .role = static_cast<std::int32_t>(field.role) + INLAY_IN,
@@ -133,9 +146,9 @@ const char* inlay_op_name(size_t i) {
 inlay_code inlay_field_count(const char* op, size_t* count) {
   return guarded([&]() -> inlay::Status {
     if (count == nullptr) return inlay::invalid("count is null; it must be where the number of fields is put");
-    const OperatorRow* row = nullptr;
-    if (inlay::Status status = find(op, row); !status.ok()) return status;
-    *count = row->fields.size();
+    std::span<const FieldRow> fields;
+    if (inlay::Status status = find_fields(op, fields); !status.ok()) return status;
+    *count = fields.size();
     return {};
   });
 }

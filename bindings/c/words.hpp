@@ -14,6 +14,9 @@
 
 namespace inlay::c {
 
+// What floats a packed form has: those of what it is made of, or others.
+enum class FloatType : unsigned char { own, f32, f16, bf16 };
+
 template <class E> struct Word {
   const char* text;
   E value;
@@ -52,6 +55,10 @@ template <> struct Words<MoeScore> {
 template <> struct Words<MoeGroupScore> {
   static constexpr Word<MoeGroupScore> rows[] = {{"best", MoeGroupScore::best},
                                                  {"sum_of_two", MoeGroupScore::sum_of_two}};
+};
+template <> struct Words<FloatType> {
+  static constexpr Word<FloatType> rows[] = {
+      {"own", FloatType::own}, {"f32", FloatType::f32}, {"f16", FloatType::f16}, {"bf16", FloatType::bf16}};
 };
 // As ggml writes them.
 template <> struct Words<GgmlType> {

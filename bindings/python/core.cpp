@@ -15,7 +15,8 @@ namespace nb = nanobind;
 
 namespace inlay::python {
 
-void add_model(nb::module_& module);  // model.cpp
+void add_model(nb::module_& module);   // model.cpp
+void add_weight(nb::module_& module);  // weight.cpp
 
 namespace {
 
@@ -110,5 +111,6 @@ NB_MODULE(_core, module) {
   add_tensor(module);
   module.def("run", run, nb::arg("backend"), nb::arg("op"), nb::arg("given"),
              nb::sig("def run(backend: Backend, op: str, given: dict[str, object]) -> None"));
+  add_weight(module);
   add_model(module);
 }

@@ -144,6 +144,7 @@ TEST(introspection, every_enumerator_has_its_word) {
   expect_a_word_for_each<MoeScore>(some);
   expect_a_word_for_each<MoeGroupScore>(some);
   expect_a_word_for_each<GgmlType>(some);
+  expect_a_word_for_each<c::FloatType>(some);
 }
 
 }  // namespace

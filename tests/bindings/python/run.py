@@ -60,6 +60,7 @@ def main():
     run(python, "metadata.py")
     run(python, "operators.py")
     run(python, "refusals.py")
+    run(python, "weights.py")
     run(python, "oracles.py")
     run(python, "model.py", options.model, *([options.inlay] if options.inlay else []))
     run(python, "docs.py")

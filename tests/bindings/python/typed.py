@@ -17,6 +17,8 @@ weights, ids, rows, row_tokens, ends = inlay.moe_routing(x, top_k=2, score="sigm
 inlay.add(inlay.View(x.view(np.uint16), "bf16"), x, backend="reference")
 backend: inlay.Backend = inlay.backend("cpu", threads=2)
 inlay.gelu(x, form="tanh", backend=backend)
+weight: inlay.Weight = inlay.import_gguf(x.view(np.uint8), type="Q4_0", scales="f16")
+weight(x, bias=w)
 model = inlay.Model("stories.gguf")
 text: inlay.Text = model.generate("Once", top_p=0.9, seed=3)
 pieces: Iterator[str] = model.chat([{"role": "user", "content": "Hi"}], stream=True)
@@ -27,5 +29,6 @@ inlay.rms_norm(x, w, eps="small")  # type: ignore[call-overload]
 inlay.rms_norm([1.0], w)  # type: ignore[call-overload]
 inlay.gelu(x, form="tnah")  # type: ignore[call-overload]
 inlay.copy_blocks(x, x, scale=1)  # type: ignore[call-arg]
+inlay.pack_linear(x, dtype="f64")  # type: ignore[arg-type]
 inlay.Model("m", kv_type="f8")  # type: ignore[arg-type]
 number: int = model.generate("a")  # type: ignore[assignment]
