@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The CPU kernels of 64-bit Arm, cross-built with Debian's compiler and run under qemu-user, which has every extension
-# that a level takes. Says nothing of speed.
+# that a level takes. Says nothing of speed but how many instructions the main loops take (scripts/arm_counts.py).
 #
 #   scripts/arm.sh            the SIMD primitives of each level; linear_w4a16 with both forms of its codes and random
 #                             structs of every operator, on all levels
@@ -21,6 +21,6 @@ if [ "${1:-}" = all ]; then
   tests+=("$@" "${operators[@]}")
 fi
 cmake --preset arm
-cmake --build build/arm --target "${tests[@]/#/test_}"
+cmake --build build/arm --target "${tests[@]/#/test_}" arm_loops_neon_dotprod arm_loops_neon_i8mm
 INLAY_SWEEP=cpu ctest --test-dir build/arm -j2 --output-on-failure \
-  -R "^($(IFS='|'; echo "${tests[*]}")|weak_symbols_(scalar|neon.*))\$"
+  -R "^($(IFS='|'; echo "${tests[*]}")|arm_counts|weak_symbols_(scalar|neon.*))\$"

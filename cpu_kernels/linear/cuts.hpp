@@ -43,8 +43,12 @@ constexpr int w4_row_panels(index lanes, int rows) {
 // the loads. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot
 // products (Zen 5: 0.59 of the int8 peak instead of 0.64).
 constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
-// Panels that one row reads side by side: eight streams of 8 bits keep memory busier than four.
-constexpr int w4_int8_row_panels(index lanes, int bits) { return lanes == 1 ? 1 : lanes == 16 && bits == 8 ? 8 : 4; }
+inline constexpr int w4_int8_pair_rows = 8;  // of neon_i8mm, by two registers of codes
+// Panels that one row reads side by side: eight streams of 8 bits keep memory busier than four. NEON has registers for
+// the sums and the totals of two.
+constexpr int w4_int8_row_panels(index lanes, int bits) {
+  return lanes == 1 ? 1 : lanes == 4 ? 2 : lanes == 16 && bits == 8 ? 8 : 4;
+}
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
 

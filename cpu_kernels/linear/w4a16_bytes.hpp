@@ -6,11 +6,14 @@
 
 #include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
+#include "cpu_kernels/simd/int4_pairs.hpp"
 #include "cpu_kernels/simd/transpose.hpp"
 
 namespace inlay::cpu {
 
-template <class Level> inline constexpr int w4_int8_rows = w4_int8_tile_rows(simd::Floats<Level>::size);
+template <class Level>
+inline constexpr int w4_int8_rows = simd::has_pair_products<Level> ? w4_int8_pair_rows
+                                                                   : w4_int8_tile_rows(simd::Floats<Level>::size);
 
 // Tiles of R rows, each a stream of words of x in the order of CodeInputs, padded with zeros; and what belongs to
 // segments in the same way:

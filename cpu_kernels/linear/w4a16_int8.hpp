@@ -23,18 +23,10 @@
 // its rows, gave 2 to 5% with 64 rows, was slower with 4 to 16, and took a layout of its own.
 #pragma once
 
-#include "cpu_kernels/linear/w4a16_bytes.hpp"
+#include "cpu_kernels/linear/w4a16_pairs.hpp"
 #include "cpu_kernels/simd/opaque.hpp"
 
 namespace inlay::cpu {
-
-// The roundings of a segment, the same for one row and for many: what `dot` adds to the total of a channel.
-template <bool Offsets, class F> INLAY_INLINE F w4_add(F total, F dot, F scale, F offset, F sum, F step) {
-  if constexpr (Offsets)
-    return fma(fma(dot, scale, offset * sum), step, total);
-  else
-    return fma(dot * scale, step, total);
-}
 
 // One row: the codes of P panels, read once. What is asked for ahead goes to L2. One row's speed as a multiple of
 // exact_float's, by turns (Zen 4, two threads, groups of 32, medians of five to seven; "into L1" had four panels):
@@ -55,63 +47,48 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   const Panels<Level, P> panels(w, first);
   const simd::CodeTable<Level, Kind> table(w.named);
   const std::int8_t* bytes = x.bytes;
-  index segment = 0;
-  F all[count];
+  index segment = 0, at = 0;         // at: of the step in each panel
+  simd::Register<Level> all[count];  // bare: GCC 12 keeps an array of Floats in memory as well
+  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v] = F().v; });
   for (index begin = 0; begin < w.slots; begin += w4_block)
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
       Sums dots[count];
       const std::int32_t start = Offsets ? 0 : x.start[segment];
       simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v] = Sums(start); });
-      while (s < stop) {
-        const index pause = stop - s < Sums::most ? stop : s + Sums::most;
+      do {  // once, where the sums hold a block
+        const index pause = Sums::most >= w4_block || stop - s < Sums::most ? stop : s + Sums::most;
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
-        for (; s < pause; s += per_word, bytes += Sums::word_bytes) {
-          const index at = s / per_word * w4_step_bytes;
+        for (; s < pause; s += per_word, at += w4_step_bytes, bytes += Sums::word_bytes) {
           const index ahead = at + panels.further(w4_prefetch, at, w.steps * w4_step_bytes);
           simd::CodeWords<Level> words[count];
-          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.template load<2>(v, at, ahead); });
+          panels.template load_step<2>(at, ahead, words);
+          const auto row = simd::RowInputs<Level, Kind, 1>::load(bytes);
           simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
-            const auto inputs = simd::CodeInputs<Level>::load(bytes + Sums::place(h));
+            const auto inputs = row.template row<0, h>();
             simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
               dots[v].template add<h>(simd::code_part<Kind, h>(words[v], table), inputs);
             });
           });
         }
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
-      }
+      } while (Sums::most < w4_block && s < stop);
       const F step(x.step[segment]), sum(Offsets ? x.sum[segment] : 0);
       const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-        all[v] = w4_add<Offsets>(all[v], dots[v].to_floats(start), scale, offset, sum, step);
+        all[v] = w4_add<Offsets>(F(all[v]), dots[v].to_floats(start), scale, offset, sum, step).v;
       };
-      if constexpr (Offsets)
+      if constexpr (Offsets) {
         panels.for_each_scale(w, g, add);
-      else
+      } else if constexpr (F::size == 4) {  // GCC 12 stores totals that each type of scales adds to
+        simd::Register<Level> scales[count];
+        panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { scales[v] = scale.v; });
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { add(v, F(scales[v]), F()); });
+      } else {
         panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { add(v, scale, F()); });
+      }
       ++segment;
     });
-  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v].store(total + v * F::size); });
+  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
-
-// The scales (and offsets) of a job's panels, [segments][width].
-struct W4Scales {
-  static constexpr index width = w4_int8_job_panels * w4_panel;
-  float *scale = nullptr, *offset = nullptr;  // offset is null where the weight is symmetric
-
-  template <class Level> void read(const W4Weight& w, index first) {
-    using F = simd::Floats<Level>;
-    const Panels<Level, w4_int8_job_panels> panels(w, first);
-    index at = 0;
-    for (index begin = 0; begin < w.slots; begin += w4_block)
-      for_each_segment(begin, w.block_end(begin), w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
-        if (offset)
-          panels.copy_scales(w, g, scale + at, offset + at);
-        else
-          panels.for_each_plain_scale(
-              w, g, [&](auto v, F of_v) INLAY_INLINE_LAMBDA { of_v.store(scale + at + v * F::size); });
-        at += width;
-      });
-  }
-};
 
 // total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
 // Out of line: its totals have no registers, and must not get two places in memory.
@@ -150,11 +127,12 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
         word[c] = simd::CodeWords<Level>::load(from[c]);
         from[c] += w4_step_bytes;
       });
+      const auto rows = simd::RowInputs<Level, Kind, R>::load(bytes);
       simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
         simd::CodePart<Level> codes[C];
         simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = simd::code_part<Kind, h>(word[c], table); });
         simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-          const auto inputs = simd::CodeInputs<Level>::load(bytes + r * Sums::word_bytes + Sums::place(h));
+          const auto inputs = rows.template row<r, h>();
           simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
         });
       });
@@ -218,7 +196,10 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
       for (int v = 0; v < there * in_panel; v += columns) {
         const std::uint8_t* words[columns];
         for (int c = 0; c < columns; ++c) words[c] = panels.words(v + c, 0);
-        w4_int8_tile<Level, Kind, R, columns, Offsets>(x, tile, words, w.named, scales, v * size, total);
+        if constexpr (simd::has_pair_products<Level> && Kind != simd::Codes::eight && R % 2 == 0)
+          w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[0], w.named, scales, v * size, total);
+        else
+          w4_int8_tile<Level, Kind, R, columns, Offsets>(x, tile, words, w.named, scales, v * size, total);
         w4_store<Level>(op, tile.first, R, first * w4_panel + v * size, columns * size, total, columns * size, nullptr);
       }
     });

@@ -19,6 +19,7 @@
 
 #include "cpu_kernels/linear/cuts.hpp"
 #include "cpu_kernels/simd/int4.hpp"
+#include "cpu_kernels/simd/opaque.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
 #include "cpu_kernels/support/jobs.hpp"
@@ -39,8 +40,9 @@ struct W4Weight {
   const std::int32_t* perm;  // or null: slots are inputs
   ConstView<3> scales, zeros, offsets;
   index panels, slots, steps, group, groups;
-  float middle;            // the zero point where none is given
-  simd::NamedBytes named;  // what codes of a codebook name
+  bool with_zeros, with_offsets;  // a view is asked once: its answer goes through its extents
+  float middle;                   // the zero point where none is given
+  simd::NamedBytes named;         // what codes of a codebook name
 
   INLAY_INLINE explicit W4Weight(const LinearW4a16<Host>& op)
       : codes(op.codes.as<std::uint8_t>()),
@@ -53,6 +55,8 @@ struct W4Weight {
         steps(op.codes.extents[1]),
         group(op.group == 0 ? slots : op.group),
         groups(op.scales.extents[1]),
+        with_zeros(op.zeros.present()),
+        with_offsets(op.offsets.present()),
         middle(static_cast<float>(1 << (op.bits - 1))) {
     if (!op.codebook.present()) return;
     named = simd::NamedBytes(op.codebook.as<std::int8_t>());
@@ -64,7 +68,7 @@ struct W4Weight {
     return {bytes, 2 * static_cast<double>(rows * panels) * static_cast<double>(w4_panel * slots)};
   }
   // Its zero point is the middle of the codes.
-  INLAY_INLINE bool symmetric() const { return !zeros.present() && !offsets.present(); }
+  INLAY_INLINE bool symmetric() const { return !with_zeros && !with_offsets; }
   // Segments begin at the multiples of the group and of the block.
   INLAY_INLINE index segments() const {
     if (group >= slots) return groups_of(slots, w4_block);  // also where it is too large to be multiplied
@@ -135,11 +139,28 @@ template <class Level, int P> struct Panels {
     if (v % in_panel == 0) __builtin_prefetch(words(v, ahead), 0, Locality);
     return simd::CodeWords<Level>::load(words(v, at));
   }
+  // Those of all registers.
+  template <int Locality>
+  INLAY_INLINE void load_step(index at, index ahead, simd::CodeWords<Level> (&to)[count]) const {
+    simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
+      const std::uint8_t* const from = of_panel(codes[p] + at);
+      __builtin_prefetch(codes[p] + ahead, 0, Locality);
+      simd::unroll<in_panel>([&](auto i) INLAY_INLINE_LAMBDA {
+        to[p * in_panel + i] = simd::CodeWords<Level>::load(from + i * (w4_step_bytes / in_panel));
+      });
+    });
+  }
   // emit(v, scale) of group g.
   template <class Emit> INLAY_INLINE void for_each_plain_scale(const W4Weight& w, index g, Emit&& emit) const {
     const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
     with_float(w.scales.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { emit(v, load_ahead(w.scales.as<S>(), v, g, ahead)); });
+      simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
+        const S* const from = panel_ahead(w.scales.as<S>(), p, g, ahead);
+        simd::unroll<in_panel>([&](auto i) INLAY_INLINE_LAMBDA {
+          const int v = p * in_panel + i;
+          emit(v, F::load(from + i * F::size));
+        });
+      });
     });
   }
   // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One choice of types for all
@@ -147,25 +168,39 @@ template <class Level, int P> struct Panels {
   // that no checkpoint has together do go through one, and leave the kernels a third of their size.
   template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
     const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
-    const auto load = [&](const auto* values, int v) INLAY_INLINE_LAMBDA { return load_ahead(values, v, g, ahead); };
     with_float(w.scales.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
-      const auto emit_all = [&](auto offset) INLAY_INLINE_LAMBDA {
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          const F scale = load(w.scales.as<S>(), v);
-          emit(v, scale, offset(v, scale));
+      const auto emit_all = [&](auto offsets_of) INLAY_INLINE_LAMBDA {
+        simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
+          const S* const from = panel_ahead(w.scales.as<S>(), p, g, ahead);
+          const auto offset = offsets_of(p);
+          simd::unroll<in_panel>([&](auto i) INLAY_INLINE_LAMBDA {
+            const int v = p * in_panel + i;
+            const F scale = F::load(from + i * F::size);
+            emit(v, scale, offset(i, scale));
+          });
         });
       };
       if (w.symmetric()) {
-        emit_all([&](int, F scale) INLAY_INLINE_LAMBDA { return F(-w.middle) * scale; });
-      } else if (w.zeros.present() && w.zeros.dtype == DType::u8) {
-        emit_all([&](int v, F scale)
-                     INLAY_INLINE_LAMBDA { return F(-1) * load(w.zeros.as<std::uint8_t>(), v) * scale; });
-      } else if (w.offsets.present() && w.offsets.dtype == w.scales.dtype) {
-        emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return load(w.offsets.as<S>(), v); });
+        emit_all([&](int) INLAY_INLINE_LAMBDA {
+          return [&](int, F scale) INLAY_INLINE_LAMBDA { return F(-w.middle) * scale; };
+        });
+      } else if (w.with_zeros && w.zeros.dtype == DType::u8) {
+        emit_all([&](int p) INLAY_INLINE_LAMBDA {
+          const std::uint8_t* const zeros = panel_ahead(w.zeros.as<std::uint8_t>(), p, g, ahead);
+          return [=](int i, F scale) INLAY_INLINE_LAMBDA { return F(-1) * F::load(zeros + i * F::size) * scale; };
+        });
+      } else if (w.with_offsets && w.offsets.dtype == w.scales.dtype) {
+        emit_all([&](int p) INLAY_INLINE_LAMBDA {
+          const S* const offsets = panel_ahead(w.offsets.as<S>(), p, g, ahead);
+          return [=](int i, F) INLAY_INLINE_LAMBDA { return F::load(offsets + i * F::size); };
+        });
       } else {
         float offsets[count * F::size];
         other_offsets(w, g, offsets);
-        emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return F::load(offsets + v * F::size); });
+        emit_all([&](int p) INLAY_INLINE_LAMBDA {
+          const float* const of_p = offsets + p * in_panel * F::size;
+          return [=](int i, F) INLAY_INLINE_LAMBDA { return F::load(of_p + i * F::size); };
+        });
       }
     });
   }
@@ -178,20 +213,29 @@ template <class Level, int P> struct Panels {
   }
 
  private:
+  // Where the registers of a panel are loaded from. Arm's loads take a register and a number, so it stays in one: GCC
+  // 12 makes an index of each of them otherwise.
+  template <class T> static INLAY_INLINE const T* of_panel(const T* p) {
+    if constexpr (F::size == 4)
+      return simd::opaque(p);
+    else
+      return p;
+  }
   INLAY_INLINE index place(int v, index g) const {
     return scales[v / in_panel] + g * w4_panel + v % in_panel * F::size;
   }
-  template <class T> INLAY_INLINE F load_ahead(const T* values, int v, index g, index ahead) const {
-    values += place(v, g);
-    if (v % in_panel == 0) __builtin_prefetch(values + ahead, 0, 2);
-    return F::load(values);
+  // Panel p's values of group g; those `ahead` are asked for meanwhile.
+  template <class T> INLAY_INLINE const T* panel_ahead(const T* values, int p, index g, index ahead) const {
+    const T* const from = of_panel(values + place(p * in_panel, g));
+    __builtin_prefetch(from + ahead, 0, 2);
+    return from;
   }
   // Zeros as floats, and offsets of another type than the scales.
   void other_offsets(const W4Weight& w, index g, float* offsets) const {
     const auto each = [&](auto&& offset) {
       for (int v = 0; v < count; ++v) offset(place(v, g)).store(offsets + v * F::size);
     };
-    if (w.offsets.present())
+    if (w.with_offsets)
       return with_float(w.offsets.dtype,
                         [&]<class O>(Type<O>) { each([&](index at) { return F::load(w.offsets.as<O>() + at); }); });
     with_float(w.scales.dtype, [&]<class S>(Type<S>) {

@@ -8,6 +8,8 @@
 //                             who multiplies takes the power out of x. A named code is its byte above the least
 //   code_part<Kind, H>        (words, table): part H of their codes as the products take them
 //   CodeInputs<Level>         load(x): four bytes of activations, seen by every lane
+//   RowInputs<Level, Kind, R> load(x): those of a word of R rows, side by side; row<r, H>() is what part H of the codes
+//                             is multiplied by, which add takes
 //   CodeSums<Level, Kind>     int32 lanes: CodeSums(start). open(), then add<H>(part, inputs) of each of the `parts` of
 //                             words, for at most `most` slots; close(). to_floats(start) converts `start` + all
 //                             products, with the start in from whichever of the two is the better time.
@@ -106,6 +108,15 @@ struct FourParts {
   static constexpr int parts = 4;
   static constexpr index word_bytes = 16;
   static constexpr index place(int part) { return 4 * part; }
+};
+
+template <class Level, Codes Kind, int R> struct RowInputs {
+  const std::int8_t* x;
+  static INLAY_INLINE RowInputs load(const std::int8_t* x) { return {x}; }
+  template <int Row, int H> INLAY_INLINE CodeInputs<Level> row() const {
+    using Sums = CodeSums<Level, Kind>;
+    return CodeInputs<Level>::load(x + Row * Sums::word_bytes + Sums::place(H));
+  }
 };
 
 inline constexpr index arranged = 32;  // bytes that arrange takes at a time, and makes 64 of at most

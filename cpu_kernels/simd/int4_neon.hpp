@@ -3,6 +3,7 @@
 
 #include "cpu_kernels/simd/int4.hpp"
 #include "cpu_kernels/simd/intrinsics.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::simd {
 
@@ -59,6 +60,29 @@ struct CodeInputs<Level> {
   }
 };
 
+// The activations of one row are lane I of a register, which dot products take as they take a whole one: what rows
+// need is loaded once, 8 or 16 bytes at a time, and nothing is broadcast.
+template <class Bytes, int I> struct LaneInputs { Bytes v; };
+INLAY_INLINE void load_lanes(const std::int8_t* x, int8x8_t& to) { to = vld1_s8(x); }
+INLAY_INLINE void load_lanes(const std::int8_t* x, int8x16_t& to) { to = vld1q_s8(x); }
+template <class Level, Codes Kind, int R>
+requires(std::is_base_of_v<isa::neon_dotprod, Level>&& R* CodeSums<Level, Kind>::word_bytes % 8 ==
+         0) struct RowInputs<Level, Kind, R> {
+  static constexpr int row_words = CodeSums<Level, Kind>::word_bytes / 4;
+  static constexpr int lanes = R * row_words % 4 == 0 ? 4 : 2, count = R * row_words / lanes;
+  using Bytes = std::conditional_t<lanes == 4, int8x16_t, int8x8_t>;
+  Bytes v[count];
+  static INLAY_INLINE RowInputs load(const std::int8_t* x) {
+    RowInputs inputs;
+    unroll<count>([&](auto i) INLAY_INLINE_LAMBDA { load_lanes(x + 4 * lanes * i, inputs.v[i]); });
+    return inputs;
+  }
+  template <int Row, int H> INLAY_INLINE auto row() const {
+    constexpr int word = Row * row_words + static_cast<int>(CodeSums<Level, Kind>::place(H)) / 4;
+    return LaneInputs<Bytes, word % lanes>{v[word / lanes]};
+  }
+};
+
 // sums + the four products of each word; where the dot product is not mixed, codes are signed bytes.
 template <class Level> INLAY_INLINE int32x4_t add_products(int32x4_t sums, uint8x16_t codes, int8x16_t x) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
@@ -73,6 +97,23 @@ template <class Level> INLAY_INLINE int32x4_t add_products(int32x4_t sums, uint8
   return vpadalq_s16(sums, vpaddq_s16(low, high));
 }
 
+#if defined(__ARM_FEATURE_DOTPROD)
+template <class Level, int I>
+INLAY_INLINE int32x4_t add_products(int32x4_t sums, uint8x16_t codes, LaneInputs<int8x16_t, I> x) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+  if constexpr (has_mixed_dot<Level>) return vusdotq_laneq_s32(sums, codes, x.v, I);
+#endif
+  return vdotq_laneq_s32(sums, vreinterpretq_s8_u8(codes), x.v, I);
+}
+template <class Level, int I>
+INLAY_INLINE int32x4_t add_products(int32x4_t sums, uint8x16_t codes, LaneInputs<int8x8_t, I> x) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+  if constexpr (has_mixed_dot<Level>) return vusdotq_lane_s32(sums, codes, x.v, I);
+#endif
+  return vdotq_lane_s32(sums, vreinterpretq_s8_u8(codes), x.v, I);
+}
+#endif
+
 template <class Level, Codes Kind>
 requires std::is_base_of_v<isa::neon, Level>
 struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart, TwoParts> {
@@ -80,7 +121,7 @@ struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart,
   static constexpr bool from_least = Kind != Codes::named || has_mixed_dot<Level>;  // else values: nothing to take off
   static constexpr index most = 128;
   static constexpr int parts = Kind != Codes::eight || nibbles ? 2 : 1;
-  static constexpr int columns(int) { return 4; }
+  static constexpr int columns(int rows) { return rows > 4 ? 2 : 4; }
   int32x4_t v, high;  // high: of the upper nibbles of codes
   CodeSums() = default;
   INLAY_INLINE explicit CodeSums(std::int32_t start) : v(vdupq_n_s32(from_least ? start : 0)) {}
@@ -88,6 +129,10 @@ struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart,
   template <int H> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
     int32x4_t& sums = H && nibbles ? high : v;
     sums = add_products<Level>(sums, codes.v, inputs.v);
+  }
+  template <int H, class Bytes, int I> INLAY_INLINE void add(CodePart<Level> codes, LaneInputs<Bytes, I> inputs) {
+    int32x4_t& sums = H && nibbles ? high : v;
+    sums = add_products<Level>(sums, codes.v, inputs);
   }
   INLAY_INLINE void close() {
     if (nibbles) v = vaddq_s32(v, vshlq_n_s32(high, 4));

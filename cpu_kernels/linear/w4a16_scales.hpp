@@ -1,0 +1,37 @@
+// What follows the dot products of a segment: its scales and offsets, and their roundings.
+#pragma once
+
+#include "cpu_kernels/linear/w4a16_weight.hpp"
+
+namespace inlay::cpu {
+
+// The roundings of a segment, the same for one row and for many: what `dot` adds to the total of a channel.
+template <bool Offsets, class F> INLAY_INLINE F w4_add(F total, F dot, F scale, F offset, F sum, F step) {
+  if constexpr (Offsets)
+    return fma(fma(dot, scale, offset * sum), step, total);
+  else
+    return fma(dot * scale, step, total);
+}
+
+// The scales (and offsets) of a job's panels, [segments][width].
+struct W4Scales {
+  static constexpr index width = w4_int8_job_panels * w4_panel;
+  float *scale = nullptr, *offset = nullptr;  // offset is null where the weight is symmetric
+
+  template <class Level> void read(const W4Weight& w, index first) {
+    using F = simd::Floats<Level>;
+    const Panels<Level, w4_int8_job_panels> panels(w, first);
+    index at = 0;
+    for (index begin = 0; begin < w.slots; begin += w4_block)
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
+        if (offset)
+          panels.copy_scales(w, g, scale + at, offset + at);
+        else
+          panels.for_each_plain_scale(
+              w, g, [&](auto v, F of_v) INLAY_INLINE_LAMBDA { of_v.store(scale + at + v * F::size); });
+        at += width;
+      });
+  }
+};
+
+}  // namespace inlay::cpu
