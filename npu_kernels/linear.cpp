@@ -32,17 +32,13 @@ RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
   return {.panels = memory.bind("weight", words), .dtype = op.weight.dtype, .count = n, .depth = k};
 }
 
-// Both sides, and how w comes to lie as the unit takes it.
+// Both sides.
 struct Sides {
   DType unit = DType::f16;
   RowSource x, w;
-  SplitF16 left, right;
+  Prepared left, right;
   Products products;
-  LaidOut anew;    // w of the unit's own type, where it is laid out anew; else it is `right`
   BlockForm form;  // of w, once it has been packed
-
-  // w passes the vector units at each call.
-  bool passes() const { return anew.blocks.blocked() || right.made(); }
 };
 
 DType unit_of(const Device& device, DType x, DType w) {
@@ -66,18 +62,13 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
   s.form = {.unit = s.unit, .parts = parts_of(s.w), .scaled = s.w.dtype != s.unit};
   if (choices.packed != nullptr) {
     s.right = packed_blocks(memory, s.w, s.form, choices.packed);
-    s.anew = as_given(s.right.parts, s.products);
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
   const bool anew = !lies_well(device, s.w, s.unit, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
-  if (s.w.dtype == s.unit && anew && s.left.parts.size() == 1) {
-    s.anew = laid_out(memory, "w", s.w, s.products);
-  } else {
-    s.right = operand_of(memory, "w", s.w, s.unit, parts_of(s.w), m / 128);
-    s.anew = as_given(s.right.parts, s.products);
-    s.products.given = !s.right.made();
-  }
+  s.right = s.w.dtype == s.unit && anew && s.left.parts.size() == 1
+                ? laid_out(memory, "w", s.w, s.products)
+                : operand_of(memory, "w", s.w, s.unit, parts_of(s.w), m / 128);
   return s;
 }
 
@@ -97,7 +88,7 @@ WeightForm weight_form(const Device& device, const Linear<Host>& op) {
 
 Packing packing(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
   const Sides sides = sides_of(memory, op, choices);
-  if (op.x.extents[1] == 0 || !sides.passes()) return {};
+  if (op.x.extents[1] == 0 || sides.right.given() || !sides.right.parts.front().blocked()) return {};
   return packing_of(sides.w, sides.form, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
 }
 
@@ -108,12 +99,11 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   result.bias = memory.bind_optional("bias", op.bias);
   if (k > 0) result.row_scale = s.left.powers(), result.column_scale = s.right.powers();
 
-  const ProductPlan plan = plan_products(memory, s.products, s.anew.made);
+  const ProductPlan plan = plan_products(memory, s.products, s.right);
   const auto body = [=](Core& core) {
-    make_halves(core, s.left);
-    make_halves(core, s.right);
-    lay_out_before(core, s.anew);
-    multiply_layer(core, s.anew, plan, result, s.left.made() || s.right.made() || s.anew.before());
+    prepare(core, s.left);
+    prepare(core, s.right);
+    multiply_layer(core, s.right, plan, result, s.left.before() || s.right.before());
   };
   const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);

@@ -70,8 +70,7 @@ class Differences {
 // Outliers: S[t,o] = sum_i clipped[t,i] (w[o,i] - weight_zero[o]). The clipped parts go in two halves, as f32 operands
 // do.
 struct Outliers {
-  SplitF16 left = {};
-  LaidOut right = {};
+  Prepared left = {}, right = {};
   ProductPlan plan = {};
   LinearResult sums = {};
 };
@@ -81,21 +80,20 @@ Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSourc
   const index rows = clipped.rows(), depth = clipped.columns();
   const RowSource source{.rows = by_axes(clipped), .dtype = DType::f32, .count = rows, .depth = depth};
   Outliers s{.left = halves(memory, "clipped", source, 2)};
-  s.right.blocks = blocked_operand(memory, "differences", weight.count, depth, DType::f16);
-  s.right.given = false;
+  s.right.parts = {blocked_operand(memory, "differences", weight.count, depth, DType::f16)};
   s.right.tiles = [weight, zero](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t) {
     return tiles_of(std::make_shared<Differences>(core, scratch, weight, zero, at_once));
   };
-  s.plan = plan_products(
-      memory, {.left = s.left.parts, .right = {s.right.blocks}, .sum = DType::f32, .segments = {{0, depth}}});
+  s.plan =
+      plan_products(memory, {.left = s.left.parts, .right = {}, .sum = DType::f32, .segments = {{0, depth}}}, s.right);
   s.sums = {.y = by_axes(sums), .row_scale = s.left.powers(), .powers = true};
   return s;
 }
 
 // What is clipped is there already, and seen by all cores.
 void make_outliers(Core& core, const Outliers& s) {
-  make_halves(core, s.left);
-  lay_out_before(core, s.right);
+  prepare(core, s.left);
+  prepare(core, s.right);
   multiply_layer(core, s.right, s.plan, s.sums, true);
 }
 
@@ -111,7 +109,7 @@ WeightForm weight_form(const Device&, const LinearInt8<Host>& op) { return form_
 Packing packing(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&) {
   const RowSource w = weight_of(memory, op);
   Products products = products_of(memory.device(), int8_rows(memory, op));
-  if (op.x.extents[1] == 0 || !laid_out(memory, "w", w, products).blocks.blocked()) return {};
+  if (op.x.extents[1] == 0 || !laid_out(memory, "w", w, products).parts.front().blocked()) return {};
   return packing_of(w, bytes_in_blocks, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
 }
 
@@ -131,10 +129,9 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
                       .row_scale = x.scale};
 
   Products products = products_of(memory.device(), x);
-  const LaidOut right = choices.packed == nullptr
-                            ? laid_out(memory, "w", w, products)
-                            : as_given(packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts, products);
-  const ProductPlan plan = plan_products(memory, products, right.made);
+  const Prepared right = choices.packed == nullptr ? laid_out(memory, "w", w, products)
+                                                   : packed_blocks(memory, w, bytes_in_blocks, choices.packed);
+  const ProductPlan plan = plan_products(memory, products, right);
   std::optional<Outliers> outliers;
   if (op.shadow_outliers) {
     result.shadow = memory.workspace("shadow", {m, n}, DType::f32);
@@ -142,7 +139,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   }
   const auto body = [=](Core& core) {
     if (x.prepared()) make_int8_rows(core, x);
-    lay_out_before(core, right);
+    prepare(core, right);
     if (outliers) {
       core.sync_all();
       make_outliers(core, *outliers);

@@ -148,7 +148,6 @@ struct ProductPlan {
   Tensor accumulator = {};  // a few tiles for each core, where no path leads from the accumulator to the vector unit
 };
 
-ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made = false);
 Tensor accumulator_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers = {});
