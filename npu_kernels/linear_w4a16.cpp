@@ -47,12 +47,8 @@ std::function<void(Core&)> in_f16(GlobalMemory& memory, const RowSource& x, cons
   cut(products, device, DType::f16);
   const Prepared w = laid_out(memory, "w", dequantized(weight), products);
   if (x.depth > 0) result.row_scale = left.powers();
-  const ProductPlan plan = plan_products(memory, products, w);
-  return [=](Core& core) {
-    prepare(core, left);
-    prepare(core, w);
-    multiply_layer(core, w, plan, result, left.before() || w.before());
-  };
+  return
+      [layer = Layer{left, w, plan_products(memory, products, w), result}](Core& core) { multiply_layer(core, layer); };
 }
 
 std::uint64_t bytes_of(const LinearW4a16<Host>& op) {

@@ -211,18 +211,33 @@ void Epilogue::finish(const Tensor& y, index row, index column) {
 
 // The sums of a part of the depth that is not the last are its result. Each part's scratch ends with a barrier: a core
 // finds in global memory what it has stored there.
-void multiply_layer(Core& core, const Prepared& right, const ProductPlan& plan, const LinearResult& result,
-                    bool meets) {
+void multiply_layer(Core& core, const Layer& layer, bool meets) {
+  prepare(core, layer.left);
+  prepare(core, layer.right);
+  meets = meets || layer.left.before() || layer.right.before();
+  const ProductPlan& plan = layer.plan;
   const std::vector<Segment>& segments = plan.products.segments;
   const std::size_t parts = plan.tiles.parts ? segments.size() : 1;
   for (std::size_t i = 0; i < parts; ++i) {
     ProductPlan part = plan;
     if (plan.tiles.parts) part.products.segments = {segments[i]};
     Scratch scratch(core);
-    Epilogue epilogue(core, scratch, i + 1 == parts ? result : LinearResult{.y = by_axes(plan.so_far)}, part, i > 0);
+    Epilogue epilogue(core, scratch, i + 1 == parts ? layer.result : LinearResult{.y = by_axes(plan.so_far)}, part,
+                      i > 0);
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-    multiply(core, scratch, right, part, std::ref(epilogue), i == 0 && meets);
+    multiply(core, scratch, layer.right, part, std::ref(epilogue), i == 0 && meets);
   }
+}
+
+Program layer_program(const GlobalMemory& memory, const Layer& layer, index bytes, std::function<void(Core&)> body) {
+  const Products& p = layer.plan.products;
+  const ProductTiles& t = layer.plan.tiles;
+  const index m = p.rows(), n = p.columns(), k = p.depth();
+  const DType type = p.left.front().dtype;
+  const index pieces = ceil_div(m, t.block_m) * ceil_div(n, t.block_n);
+  return {.body = std::move(body),
+          .problem = {static_cast<std::uint64_t>(bytes), {{type, p.sum, static_cast<std::uint64_t>(2 * m * n * k)}}},
+          .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
 }
 
 }  // namespace inlay::npu

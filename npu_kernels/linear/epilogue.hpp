@@ -86,8 +86,15 @@ class Epilogue {
   Tensor high_, rest_;                  // of the rows that are kept over several steps
 };
 
-// The products of a layer and their epilogue. `meets`: the cores have prepared an
-// operand, and have not met yet.
-void multiply_layer(Core& core, const Prepared& right, const ProductPlan& plan, const LinearResult& result, bool meets);
+// A layer whose right operand is made by its plan: what has to be done before the cores meet, the products and their
+// epilogue. `meets`: the cores have prepared something else, and have not met yet.
+struct Layer {
+  Prepared left = {}, right = {};
+  ProductPlan plan = {};
+  LinearResult result = {};
+};
+void multiply_layer(Core& core, const Layer& layer, bool meets = false);
+// A program of that work, which reads so many bytes of operands.
+Program layer_program(const GlobalMemory& memory, const Layer& layer, index bytes, std::function<void(Core&)> body);
 
 }  // namespace inlay::npu

@@ -51,42 +51,7 @@ class RowPower {
   Tensor power_, chunk_, size_;
 };
 
-// Tiles of the unit's own type, from rows or from panels (MakeTile).
-class RepackedTiles {
- public:
-  RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, RowTile at_once, std::uint32_t on_their_way)
-      : core_(core),
-        at_once_(at_once),
-        reader_(core, scratch, source, at_once.rows, at_once.depth, on_their_way),
-        filled_up_(scratch.alloc("filled up", {at_once.rows, at_once.depth}, source.dtype)) {}
-  void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-    for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
-      const index padded = round_up(part, tile.block);
-      Tensor from = reader_.read(r, count, at, part);
-      if (padded > part) {
-        const Tensor filled = filled_up_.slice(0, count, 0, padded);
-        core_.vfill(filled, 0);
-        core_.vcast(filled.slice(0, count, 0, part), from);
-        from = filled;
-      }
-      core_.vpack_nz(tile.slice(r - row, count, at - k, padded), from);
-      reader_.release();
-    });
-  }
-
- private:
-  Core& core_;
-  RowTile at_once_;
-  RowReader reader_;
-  Tensor filled_up_;
-};
-
-TileMaker maker_of(const Prepared& to) {
-  if (to.tiles) return to.tiles;
-  return [source = to.source](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
-    return tiles_of(std::make_shared<RepackedTiles>(core, scratch, source, at_once, ahead));
-  };
-}
+TileMaker maker_of(const Prepared& to) { return to.tiles ? to.tiles : repacked(to.source, to.parts.front().dtype); }
 
 index channels_of(const RowSource& weight) {
   return weight.packed() ? weight.panels.extent(0) * panel_rows : weight.count;
@@ -96,17 +61,6 @@ index inputs_of(const RowSource& weight) {
 }
 
 }  // namespace
-
-RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
-  const index block = device.fractal_block(dtype);
-  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
-  return {panel_rows,
-          std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
-}
-
-index rows_at_once(const Core& core, index rows) {
-  return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
-}
 
 Prepared halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts) {
   Prepared result{.source = source};
@@ -129,37 +83,6 @@ Prepared operand_of(GlobalMemory& memory, const std::string& name, const RowSour
     return {.parts = {source.packed() ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}};
   if (source.dtype != unit) return halves(memory, name, source, parts);
   return {.parts = {blocked_operand(memory, name, source.count, source.depth, unit)}, .source = source};
-}
-
-StoredTiles::StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once)
-    : core_(core),
-      make_(std::move(make)),
-      to_(to),
-      at_once_(at_once),
-      out_(core.ring("blocks", Space::vector, {at_once.rows, at_once.depth}, to.dtype, {2, Pipe::vector, Pipe::store},
-                     Layout::nz)) {}
-
-void StoredTiles::piece(index row, index rows, index k, index depth) {
-  const index padded = round_up(depth, to_.blocks.extent(2));
-  make_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);
-  out_.commit();
-  store_blocks(core_, to_, out_.wait().slice(0, rows, 0, padded), row, k);
-  out_.release();
-}
-
-void StoredTiles::operator()(index row, index rows, index k, index depth) {
-  const index step = at_once_.rows * index{core_.vector_dim()};
-  for (index r = core_.vector_idx() * at_once_.rows; r < rows; r += step)
-    piece(row + r, std::min(at_once_.rows, rows - r), k, depth);
-}
-
-void StoredTiles::all() {
-  if (to_.rows == 0 || to_.depth == 0) return;  // empty sums
-  const index across = ceil_div(to_.depth, at_once_.depth), pieces = ceil_div(to_.rows, at_once_.rows) * across;
-  for (index i = core_.vector_worker(); i < pieces; i += core_.vector_workers()) {
-    const index row = i / across * at_once_.rows, k = i % across * at_once_.depth;
-    piece(row, std::min(at_once_.rows, to_.rows - row), k, std::min(at_once_.depth, to_.depth - k));
-  }
 }
 
 namespace {

@@ -26,48 +26,7 @@
 
 namespace inlay::npu {
 
-// Rows, and columns of whole blocks, that a vector unit prepares at once.
-struct RowTile {
-  index rows, depth;
-};
-RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element);
-// How many rows a vector unit takes where rows may be cut anywhere: few of them are for all vector units.
-index rows_at_once(const Core& core, index rows);
-
 inline constexpr float half_scale = 0x1p14f;  // s times `power`
-
-// visit(row, rows, k, depth) of the pieces of a tile that its maker takes at once.
-template <class Visit> void for_pieces(index row, index rows, index k, index depth, RowTile at_once, Visit&& visit) {
-  for (index r = 0; r < rows; r += at_once.rows)
-    for (index i = 0; i < depth; i += at_once.depth)
-      visit(row + r, std::min(at_once.rows, rows - r), k + i, std::min(at_once.depth, depth - i));
-}
-
-// Tiles as they are made, stored in the blocks of an operand.
-class StoredTiles {
- public:
-  StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once);
-  // The vector units of a core share the rows; columns are as many as are taken at once (StoreRight).
-  void operator()(index row, index rows, index k, index depth);
-  void all();  // each vector unit of each core its share
-
- private:
-  void piece(index row, index rows, index k, index depth);
-
-  Core& core_;
-  MakeTile make_;
-  Operand to_;
-  RowTile at_once_;
-  Ring out_;
-};
-
-// Makes tiles of an operand, so many rows and columns at once, with so many loads on their way.
-using TileMaker = std::function<MakeTile(Core&, Scratch&, RowTile at_once, std::uint32_t ahead)>;
-// Of an object that makes them, whatever it is.
-template <class Maker> MakeTile tiles_of(std::shared_ptr<Maker> maker) {
-  return
-      [maker](const Tensor& tile, index row, index rows, index k, index depth) { (*maker)(tile, row, rows, k, depth); };
-}
 
 // An operand of the products, and what the vector units make it from.
 struct Prepared {
