@@ -32,52 +32,41 @@ RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
   return {.panels = memory.bind("weight", words), .dtype = op.weight.dtype, .count = n, .depth = k};
 }
 
-// Both sides, and how w comes to lie as the unit takes it.
-struct Sides {
-  DType unit = DType::f16;
-  RowSource x, w;
-  SplitF16 left, right;
-  Products products;
-  LaidOut anew;    // w of the unit's own type, where it is laid out anew; else it is `right`
-  BlockForm form;  // of w, once it has been packed
-
-  // w passes the vector units at each call.
-  bool passes() const { return anew.blocks.blocked() || right.made(); }
-};
-
 DType unit_of(const Device& device, DType x, DType w) {
   const bool bf16 = x == DType::bf16 && w == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
   return bf16 ? DType::bf16 : DType::f16;
 }
 
+// Both sides, before they are planned, and of w its form once it has been packed.
+struct Sides {
+  RowSource w = {};
+  Prepared left = {}, right = {};
+  Products products = {};
+  BlockForm form = {};
+};
+
 Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
   const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
-  Sides s;
-  s.x = {.rows = memory.bind("x", op.x), .dtype = op.x.dtype, .count = m, .depth = k};
-  s.w = weight_of(memory, op);
-  s.unit = unit_of(device, s.x.dtype, s.w.dtype);
+  const RowSource x{.rows = memory.bind("x", op.x), .dtype = op.x.dtype, .count = m, .depth = k};
+  Sides s{.w = weight_of(memory, op)};
+  const DType unit = unit_of(device, x.dtype, s.w.dtype);
   const auto parts_of = [&](const RowSource& source) -> std::size_t {
     return source.dtype == DType::f32 && choices.activations == NpuActivations::exact ? 2 : 1;
   };
-  s.left = operand_of(memory, "x", s.x, s.unit, parts_of(s.x), n / 256);
+  s.left = operand_of(memory, "x", x, unit, parts_of(x), n / 256);
   s.products = {.left = s.left.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
-  if (parts_of(s.x) == 1 && parts_of(s.w) == 1) cut(s.products, device, s.unit);
-  s.form = {.unit = s.unit, .parts = parts_of(s.w), .scaled = s.w.dtype != s.unit};
+  if (parts_of(x) == 1 && parts_of(s.w) == 1) cut(s.products, device, unit);
+  s.form = {.unit = unit, .parts = parts_of(s.w), .scaled = s.w.dtype != unit};
   if (choices.packed != nullptr) {
     s.right = packed_blocks(memory, s.w, s.form, choices.packed);
-    s.anew = as_given(s.right.parts, s.products);
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
-  const bool anew = !lies_well(device, s.w, s.unit, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
-  if (s.w.dtype == s.unit && anew && s.left.parts.size() == 1) {
-    s.anew = laid_out(memory, "w", s.w, s.products);
-  } else {
-    s.right = operand_of(memory, "w", s.w, s.unit, parts_of(s.w), m / 128);
-    s.anew = as_given(s.right.parts, s.products);
-    s.products.given = !s.right.made();
-  }
+  const bool anew = !lies_well(device, s.w, unit, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
+  s.right = s.w.dtype == unit && anew && s.left.parts.size() == 1
+                ? laid_out(memory, "w", s.w, s.products)
+                : operand_of(memory, "w", s.w, unit, parts_of(s.w), m / 128);
   return s;
 }
 
@@ -97,30 +86,19 @@ WeightForm weight_form(const Device& device, const Linear<Host>& op) {
 
 Packing packing(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
   const Sides sides = sides_of(memory, op, choices);
-  if (op.x.extents[1] == 0 || !sides.passes()) return {};
+  if (op.x.extents[1] == 0 || sides.right.given() || !sides.right.parts.front().blocked()) return {};
   return packing_of(sides.w, sides.form, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
 }
 
 Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Sides s = sides_of(memory, op, choices);
-  LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
-  result.bias = memory.bind_optional("bias", op.bias);
-  if (k > 0) result.row_scale = s.left.powers(), result.column_scale = s.right.powers();
-
-  const ProductPlan plan = plan_products(memory, s.products, s.anew.made);
-  const auto body = [=](Core& core) {
-    make_halves(core, s.left);
-    make_halves(core, s.right);
-    lay_out_before(core, s.anew);
-    multiply_layer(core, s.anew, plan, result, s.left.made() || s.right.made() || s.anew.before());
-  };
-  const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
-  const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);
-  return {
-      .body = body,
-      .problem = {static_cast<std::uint64_t>(bytes), {{s.unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},
-      .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
+  Layer layer{.left = s.left, .right = s.right, .result = {.y = memory.bind("y", op.y, Use::out), .powers = true}};
+  layer.result.bias = memory.bind_optional("bias", op.bias);
+  if (k > 0) layer.result.row_scale = s.left.powers(), layer.result.column_scale = s.right.powers();
+  layer.plan = plan_products(memory, s.products, s.right);
+  const index bytes = byte_size(op.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
+  return layer_program(memory, layer, bytes, [layer](Core& core) { multiply_layer(core, layer); });
 }
 
 template struct Operator<Linear<Host>>;

@@ -36,67 +36,18 @@ Products products_of(const Device& device, const Int8Rows& x) {
   return products;
 }
 
-// Tiles of w - weight_zero: differences of int8 are exact in f16.
-class Differences {
- public:
-  Differences(Core& core, Scratch& scratch, const RowSource& weight, const NdTensor& zero, RowTile tile)
-      : core_(core),
-        zero_(zero),
-        reader_(core, scratch, weight, tile.rows, tile.depth),
-        w_(scratch.alloc("w", {tile.rows, tile.depth}, DType::f16)),
-        zeros_(core.ring("zeros", Space::vector, {tile.rows, 2}, DType::i8, {1, Pipe::load_vector, Pipe::vector})) {}
-  void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-    const Tensor filled = w_.slice(0, rows, 0, tile.columns()), w = filled.slice(0, rows, 0, depth);
-    if (tile.columns() > depth) core_.vfill(filled, 0);
-    core_.vcast(w, reader_.read(row, rows, k, depth));
-    reader_.release();
-    if (zero_.present()) {
-      core_.copy(by_axes(zeros_.acquire().slice(0, rows, 0, 1)).at(1, 0), one_each(zero_, row, rows));
-      zeros_.commit();
-      core_.vbinary(VectorOp::sub, w, w, zeros_.wait().slice(0, rows, 0, 1));
-      zeros_.release();
-    }
-    core_.vpack_nz(tile, filled);
-  }
-
- private:
-  Core& core_;
-  NdTensor zero_;
-  RowReader reader_;
-  Tensor w_;
-  Ring zeros_;
-};
-
 // Outliers: S[t,o] = sum_i clipped[t,i] (w[o,i] - weight_zero[o]). The clipped parts go in two halves, as f32 operands
-// do.
-struct Outliers {
-  SplitF16 left = {};
-  LaidOut right = {};
-  ProductPlan plan = {};
-  LinearResult sums = {};
-};
-
-Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight, const NdTensor& zero,
-                     const Tensor& sums) {
+// do; differences of int8 are exact in f16.
+Layer outliers_of(GlobalMemory& memory, const Tensor& clipped, RowSource weight, const NdTensor& zero,
+                  const Tensor& sums) {
   const index rows = clipped.rows(), depth = clipped.columns();
-  const RowSource source{.rows = by_axes(clipped), .dtype = DType::f32, .count = rows, .depth = depth};
-  Outliers s{.left = halves(memory, "clipped", source, 2)};
-  s.right.blocks = blocked_operand(memory, "differences", weight.count, depth, DType::f16);
-  s.right.given = false;
-  s.right.tiles = [weight, zero](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t) {
-    return tiles_of(std::make_shared<Differences>(core, scratch, weight, zero, at_once));
-  };
-  s.plan = plan_products(
-      memory, {.left = s.left.parts, .right = {s.right.blocks}, .sum = DType::f32, .segments = {{0, depth}}});
-  s.sums = {.y = by_axes(sums), .row_scale = s.left.powers(), .powers = true};
-  return s;
-}
-
-// What is clipped is there already, and seen by all cores.
-void make_outliers(Core& core, const Outliers& s) {
-  make_halves(core, s.left);
-  lay_out_before(core, s.right);
-  multiply_layer(core, s.right, s.plan, s.sums, true);
+  Layer layer{.left = halves(memory, "clipped", {.rows = by_axes(clipped), .count = rows, .depth = depth}, 2)};
+  weight.less = zero;
+  layer.right = {.parts = {blocked_operand(memory, "differences", weight.count, depth, DType::f16)}, .source = weight};
+  layer.plan = plan_products(
+      memory, {.left = layer.left.parts, .right = {}, .sum = DType::f32, .segments = {{0, depth}}}, layer.right);
+  layer.result = {.y = by_axes(sums), .row_scale = layer.left.powers(), .powers = true};
+  return layer;
 }
 
 }  // namespace
@@ -111,7 +62,7 @@ WeightForm weight_form(const Device&, const LinearInt8<Host>& op) { return form_
 Packing packing(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&) {
   const RowSource w = weight_of(memory, op);
   Products products = products_of(memory.device(), int8_rows(memory, op));
-  if (op.x.extents[1] == 0 || !laid_out(memory, "w", w, products).blocks.blocked()) return {};
+  if (op.x.extents[1] == 0 || !laid_out(memory, "w", w, products).parts.front().blocked()) return {};
   return packing_of(w, bytes_in_blocks, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
 }
 
@@ -119,42 +70,35 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Int8Rows x = int8_rows(memory, op);
   const RowSource w = weight_of(memory, op);
-  LinearResult result{.y = memory.bind("y", op.y, Use::out),
-                      .weight_sum = memory.bind("weight_sum", op.weight_sum),
-                      .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
-                      .column_scale = memory.bind_optional("weight_scale", op.weight_scale),
-                      .bias = memory.bind_optional("bias", op.bias),
-                      .y_scale = memory.bind_optional("y_scale", op.y_scale),
-                      .y_zero = memory.bind_optional("y_zero", op.y_zero),
-                      .row_shift = x.shift,
-                      .row_rest = x.rest,
-                      .row_scale = x.scale};
+  Layer layer{.result = {.y = memory.bind("y", op.y, Use::out),
+                         .weight_sum = memory.bind("weight_sum", op.weight_sum),
+                         .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
+                         .column_scale = memory.bind_optional("weight_scale", op.weight_scale),
+                         .bias = memory.bind_optional("bias", op.bias),
+                         .y_scale = memory.bind_optional("y_scale", op.y_scale),
+                         .y_zero = memory.bind_optional("y_zero", op.y_zero),
+                         .row_shift = x.shift,
+                         .row_rest = x.rest,
+                         .row_scale = x.scale}};
 
   Products products = products_of(memory.device(), x);
-  const LaidOut right = choices.packed == nullptr
-                            ? laid_out(memory, "w", w, products)
-                            : as_given(packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts, products);
-  const ProductPlan plan = plan_products(memory, products, right.made);
-  std::optional<Outliers> outliers;
+  layer.right = choices.packed == nullptr ? laid_out(memory, "w", w, products)
+                                          : packed_blocks(memory, w, bytes_in_blocks, choices.packed);
+  layer.plan = plan_products(memory, products, layer.right);
+  std::optional<Layer> outliers;
   if (op.shadow_outliers) {
-    result.shadow = memory.workspace("shadow", {m, n}, DType::f32);
-    outliers = outliers_of(memory, x.clipped, w, result.weight_zero, result.shadow);
+    layer.result.shadow = memory.workspace("shadow", {m, n}, DType::f32);
+    outliers = outliers_of(memory, x.clipped, w, layer.result.weight_zero, layer.result.shadow);
   }
-  const auto body = [=](Core& core) {
+  const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
+  return layer_program(memory, layer, bytes, [=](Core& core) {
     if (x.prepared()) make_int8_rows(core, x);
-    lay_out_before(core, right);
     if (outliers) {
       core.sync_all();
-      make_outliers(core, *outliers);
+      multiply_layer(core, *outliers, true);
     }
-    multiply_layer(core, right, plan, result, x.prepared() || right.before());
-  };
-  const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
-  const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);
-  return {.body = body,
-          .problem = {static_cast<std::uint64_t>(bytes),
-                      {{DType::i8, DType::i32, static_cast<std::uint64_t>(2 * m * n * k)}}},
-          .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
+    multiply_layer(core, layer, x.prepared());
+  });
 }
 
 template struct Operator<LinearInt8<Host>>;

@@ -18,7 +18,6 @@
 #include "npu_kernels/linear/epilogue.hpp"
 #include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
-#include "npu_kernels/linear/w4_rows.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -36,24 +35,20 @@ std::function<void(Core&)> in_f16(GlobalMemory& memory, const RowSource& x, cons
   const Device& device = memory.device();
   constexpr index no_tiles =
       0;  // w is made for few tiles: blocks of x cost a meeting of the cores that they do not spare
-  const SplitF16 left = operand_of(memory, "x", x, DType::f16, 1, no_tiles);
+  const Prepared left = operand_of(memory, "x", x, DType::f16, 1, no_tiles);
   Products products{.left = left.parts,
                     .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16}},
                     .sum = DType::f32,
                     .segments = {{0, x.depth}},
                     .source_bits = bits(weight.codes.dtype),
-                    .making_bytes = DequantizedTiles::making_bytes(device, weight),
+                    .making_bytes = dequantized_bytes(device, weight),
                     .making_depth = weight.group,
-                    .making_passes = DequantizedTiles::making_passes(device, weight)};
+                    .making_passes = dequantized_passes(device, weight)};
   cut(products, device, DType::f16);
-  const LaidOut w = laid_out(memory, "w", dequantized(weight), products);
+  const Prepared w = laid_out(memory, "w", dequantized(weight), products);
   if (x.depth > 0) result.row_scale = left.powers();
-  const ProductPlan plan = plan_products(memory, products, w.made);
-  return [=](Core& core) {
-    make_halves(core, left);
-    lay_out_before(core, w);
-    multiply_layer(core, w, plan, result, left.made() || w.before());
-  };
+  return
+      [layer = Layer{left, w, plan_products(memory, products, w), result}](Core& core) { multiply_layer(core, layer); };
 }
 
 std::uint64_t bytes_of(const LinearW4a16<Host>& op) {

@@ -29,32 +29,25 @@ template <std::size_t N> bool any(const std::array<NdTensor, N>& from) {
   return std::any_of(from.begin(), from.end(), [](const NdTensor& each) { return each.present(); });
 }
 
-// Of tiles of the sums that are done.
-Ring ring_of(Core& core, const ProductPlan& plan, const char* name, Pipe from, Pipe to) {
-  return core.ring(name, Space::vector, {plan.tiles.vector_m, plan.tiles.sum_n}, plan.so_far.dtype, {2, from, to});
-}
-
 }  // namespace
 
-SumsSoFar::SumsSoFar(Core& core, const ProductPlan& plan)
-    : core_(core), all_(plan.so_far), ring_(ring_of(core, plan, "sums so far", Pipe::load_vector, Pipe::vector)) {}
+Addend::Addend(Core& core, const Tensor& all, Shape most)
+    : core_(core),
+      all_(all),
+      tiles_(core.ring("addend", Space::vector, most, all.dtype, {2, Pipe::load_vector, Pipe::vector})) {}
 
-void SumsSoFar::load(const Sums& sums) {
-  const index m = sums.tile.rows(), n = sums.tile.columns();
-  core_.copy(ring_.acquire().slice(0, m, 0, n), all_.slice(sums.row, m, sums.column, n));
-  ring_.commit();
-}
-
-void SumsSoFar::add(const Tensor& to, const Tensor& c) {
-  core_.vbinary(VectorOp::add, to, ring_.wait().slice(0, c.rows(), 0, c.columns()), c);
-  ring_.release();
+void Addend::add(const Tensor& to, const Tensor& c, const Sums& sums) {
+  const index m = c.rows(), n = c.columns();
+  core_.copy(tiles_.acquire().slice(0, m, 0, n), all_.slice(sums.row, m, sums.column, n));
+  tiles_.commit();
+  core_.vbinary(VectorOp::add, to, c, tiles_.wait().slice(0, m, 0, n));
+  tiles_.release();
 }
 
 Epilogue::Epilogue(Core& core, const LinearResult& to, Shape most, std::uint32_t ahead)
     : core_(core),
       y_(to.y),
       powers_(to.powers),
-      shadow_(to.shadow),
       from_channels_{to.row_shift.present() ? to.weight_sum : NdTensor(),
                      to.weight_zero,
                      to.column_scale,
@@ -69,16 +62,15 @@ Epilogue::Epilogue(Core& core, const LinearResult& to, Shape most, std::uint32_t
   if (any(from_rows_)) rows_.emplace(core.ring<of_rows>("of rows", column_forms(from_rows_, most.rows), flow));
 }
 
-Epilogue::Epilogue(Core& core, Scratch& scratch, const LinearResult& to, const ProductPlan& plan)
+Epilogue::Epilogue(Core& core, Scratch& scratch, const LinearResult& to, const ProductPlan& plan, bool adds)
     : Epilogue(core, to, {plan.tiles.vector_m, plan.tiles.sum_n}, to.shadow.present() ? 1 : 2) {
   const Shape shape{plan.tiles.vector_m, plan.tiles.sum_n};
   steps_ = plan.products.steps();
   result_ = scratch.alloc("y, not rounded yet", shape, DType::f32);
   other_ = scratch.alloc("another operand", shape, DType::f32);
   if (has(weight_zero) || has(y_zero)) row_in_i32_ = scratch.alloc("a row in i32", {1, shape.columns}, DType::i32);
-  if (shadow_.present())
-    shadows_.emplace(core.ring("shadow", Space::vector, shape, DType::f32, {2, Pipe::load_vector, Pipe::vector}));
-  if (plan.so_far.present()) so_far_.emplace(core, plan);
+  if (to.shadow.present()) shadow_.emplace(core, to.shadow, shape);
+  if (adds) so_far_.emplace(core, plan.so_far, shape);
   if (steps_ == 1) return;
   const Shape kept{kept_rows(core.vector_dim(), plan.tiles), shape.columns};
   pairs_ = plan.products.segments.size() == 1;
@@ -146,15 +138,6 @@ Tensor Epilogue::shifted(Tensor c, const Tensor& work, const Tensor& acc) {
   return c;
 }
 
-Tensor Epilogue::shadowed(const Tensor& c, const Tensor& y, const Sums& sums) {
-  const index m = y.rows(), n = y.columns();
-  core_.copy(shadows_->acquire().slice(0, m, 0, n), shadow_.slice(sums.row, m, sums.column, n));
-  shadows_->commit();
-  core_.vbinary(VectorOp::add, y, c, shadows_->wait().slice(0, m, 0, n));
-  shadows_->release();
-  return y;
-}
-
 // The product of two powers may overflow where a sum is zero: it stays finite.
 Tensor Epilogue::scaled(const Tensor& c, const Tensor& y, const Tensor& other) {
   const bool both = has(row_scale) && has(column_scale);
@@ -206,8 +189,7 @@ void Epilogue::operator()(const Sums& sums) {
   load(sums.row, m, sums.column, n);
   if (so_far_) {
     const Tensor to = c.dtype == DType::i32 ? as(other, DType::i32) : y;
-    so_far_->load(sums);
-    so_far_->add(to, c);
+    so_far_->add(to, c, sums);
     c = to;
   }
   if (c.dtype == DType::i32) c = shifted(c, as(y, DType::i32), as(other, DType::i32));
@@ -215,7 +197,10 @@ void Epilogue::operator()(const Sums& sums) {
     core_.vcast(y, c);
     c = y;
   }
-  if (shadows_) c = shadowed(c, y, sums);
+  if (shadow_) {
+    shadow_->add(y, c, sums);
+    c = y;
+  }
   from_scale_on(c, y, other, sums.row, sums.column);
 }
 
@@ -224,55 +209,35 @@ void Epilogue::finish(const Tensor& y, index row, index column) {
   from_scale_on(y, y, {}, row, column);
 }
 
-namespace {
-
-// Sums of a part of the depth that is not the last: added to those before, in global memory.
-class PartialSums {
- public:
-  PartialSums(Core& core, const ProductPlan& plan, bool first)
-      : core_(core), so_far_(plan.so_far), out_(ring_of(core, plan, "sums of a part", Pipe::vector, Pipe::store)) {
-    if (!first) before_.emplace(core, plan);
+// The sums of a part of the depth that is not the last are its result. Each part's scratch ends with a barrier: a core
+// finds in global memory what it has stored there.
+void multiply_layer(Core& core, const Layer& layer, bool meets) {
+  prepare(core, layer.left);
+  prepare(core, layer.right);
+  meets = meets || layer.left.before() || layer.right.before();
+  const ProductPlan& plan = layer.plan;
+  const std::vector<Segment>& segments = plan.products.segments;
+  const std::size_t parts = plan.tiles.parts ? segments.size() : 1;
+  for (std::size_t i = 0; i < parts; ++i) {
+    ProductPlan part = plan;
+    if (plan.tiles.parts) part.products.segments = {segments[i]};
+    Scratch scratch(core);
+    Epilogue epilogue(core, scratch, i + 1 == parts ? layer.result : LinearResult{.y = by_axes(plan.so_far)}, part,
+                      i > 0);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+    multiply(core, scratch, layer.right, part, std::ref(epilogue), i == 0 && meets);
   }
-  void operator()(const Sums& sums) {
-    const index m = sums.tile.rows(), n = sums.tile.columns();
-    if (before_) before_->load(sums);
-    const Tensor out = out_.acquire().slice(0, m, 0, n);
-    if (before_)
-      before_->add(out, sums.tile);
-    else
-      core_.vcast(out, sums.tile);
-    out_.commit();
-    core_.copy(so_far_.slice(sums.row, m, sums.column, n), out_.wait().slice(0, m, 0, n));
-    out_.release();
-  }
+}
 
- private:
-  Core& core_;
-  Tensor so_far_;
-  Ring out_;
-  std::optional<SumsSoFar> before_;
-};
-
-}  // namespace
-
-// Each part's scratch ends with a barrier: a core finds in global memory what it has stored there.
-void multiply_layer(Core& core, const LaidOut& right, const ProductPlan& plan, const LinearResult& result, bool meets) {
-  ProductPlan part = plan;
-  bool first = true;
-  if (plan.tiles.parts)
-    for (const Segment& segment : plan.products.segments) {
-      part.products.segments = {segment};
-      if (&segment == &plan.products.segments.back()) break;
-      Scratch scratch(core);
-      PartialSums sums(core, part, first);
-      const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-      multiply(core, scratch, right, part, std::ref(sums), first && meets);
-      first = false;
-    }
-  Scratch scratch(core);
-  Epilogue epilogue(core, scratch, result, part);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  multiply(core, scratch, right, part, std::ref(epilogue), first && meets);
+Program layer_program(const GlobalMemory& memory, const Layer& layer, index bytes, std::function<void(Core&)> body) {
+  const Products& p = layer.plan.products;
+  const ProductTiles& t = layer.plan.tiles;
+  const index m = p.rows(), n = p.columns(), k = p.depth();
+  const DType type = p.left.front().dtype;
+  const index pieces = ceil_div(m, t.block_m) * ceil_div(n, t.block_n);
+  return {.body = std::move(body),
+          .problem = {static_cast<std::uint64_t>(bytes), {{type, p.sum, static_cast<std::uint64_t>(2 * m * n * k)}}},
+          .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
 }
 
 }  // namespace inlay::npu

@@ -18,7 +18,6 @@
 
 #include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/products.hpp"
-#include "npu_kernels/linear/scratch.hpp"
 
 namespace inlay::npu {
 
@@ -31,23 +30,22 @@ struct LinearResult {
   Tensor shadow = {};   // in global memory, or none
 };
 
-// Sums of the parts of a depth that are done, in global memory.
-class SumsSoFar {
+// A tensor in global memory of which each tile is added to its sums.
+class Addend {
  public:
-  SumsSoFar(Core& core, const ProductPlan& plan);
-  // Of a tile: first they are loaded, then to = they + c.
-  void load(const Sums& sums);
-  void add(const Tensor& to, const Tensor& c);
+  Addend(Core& core, const Tensor& all, Shape most);
+  void add(const Tensor& to, const Tensor& c, const Sums& sums);
 
  private:
   Core& core_;
   Tensor all_;
-  Ring ring_;
+  Ring tiles_;
 };
 
 class Epilogue {
  public:
-  Epilogue(Core& core, Scratch& scratch, const LinearResult& result, const ProductPlan& plan);
+  // `adds`: to the sums of the parts of the depth that are done.
+  Epilogue(Core& core, Scratch& scratch, const LinearResult& result, const ProductPlan& plan, bool adds);
   // For `finish` alone: of up to `most` rows and columns, scaled by rows if at all, with few flags.
   Epilogue(Core& core, const LinearResult& result, Shape most) : Epilogue(core, result, most, 1) {}
   void operator()(const Sums& sums);
@@ -66,7 +64,6 @@ class Epilogue {
   // Each step gives the tile that holds its result: `y`, or what it was given where nothing is to be done.
   Tensor joined(const Sums& sums, const Tensor& y, const Tensor& other);
   Tensor shifted(Tensor c, const Tensor& work, const Tensor& acc);
-  Tensor shadowed(const Tensor& c, const Tensor& y, const Sums& sums);
   Tensor scaled(const Tensor& c, const Tensor& y, const Tensor& other);
   Tensor quantized(const Tensor& c, const Tensor& y, const Tensor& whole);
   void from_scale_on(Tensor c, const Tensor& y, const Tensor& other, index row, index column);
@@ -74,7 +71,6 @@ class Epilogue {
   Core& core_;
   NdTensor y_;
   bool powers_;
-  Tensor shadow_;
   index steps_ = 1;
   bool pairs_ = false;  // of halves; else steps are segments
   std::array<NdTensor, of_channels> from_channels_;
@@ -84,15 +80,21 @@ class Epilogue {
   std::optional<TupleRing<of_rows>> rows_;
   std::array<Tensor, of_channels> channel_;  // of the tile at hand
   std::array<Tensor, of_rows> row_;
-  std::optional<Ring> shadows_;
-  std::optional<SumsSoFar> so_far_;
+  std::optional<Addend> so_far_, shadow_;
   Ring out_;
   Tensor result_, other_, row_in_i32_;  // of a tile
   Tensor high_, rest_;                  // of the rows that are kept over several steps
 };
 
-// The products of a layer and their epilogue. `meets`: the cores have prepared an
-// operand, and have not met yet.
-void multiply_layer(Core& core, const LaidOut& right, const ProductPlan& plan, const LinearResult& result, bool meets);
+// A layer whose right operand is made by its plan: what has to be done before the cores meet, the products and their
+// epilogue. `meets`: the cores have prepared something else, and have not met yet.
+struct Layer {
+  Prepared left = {}, right = {};
+  ProductPlan plan = {};
+  LinearResult result = {};
+};
+void multiply_layer(Core& core, const Layer& layer, bool meets = false);
+// A program of that work, which reads so many bytes of operands.
+Program layer_program(const GlobalMemory& memory, const Layer& layer, index bytes, std::function<void(Core&)> body);
 
 }  // namespace inlay::npu

@@ -51,6 +51,8 @@ class RowPower {
   Tensor power_, chunk_, size_;
 };
 
+TileMaker maker_of(const Prepared& to) { return to.tiles ? to.tiles : repacked(to.source, to.parts.front().dtype); }
+
 index channels_of(const RowSource& weight) {
   return weight.packed() ? weight.panels.extent(0) * panel_rows : weight.count;
 }
@@ -60,19 +62,8 @@ index inputs_of(const RowSource& weight) {
 
 }  // namespace
 
-RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
-  const index block = device.fractal_block(dtype);
-  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
-  return {panel_rows,
-          std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
-}
-
-index rows_at_once(const Core& core, index rows) {
-  return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
-}
-
-SplitF16 halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts) {
-  SplitF16 result{.source = source};
+Prepared halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts) {
+  Prepared result{.source = source};
   for (std::size_t i = 0; i < parts; ++i)
     result.parts.push_back(
         blocked_operand(memory, i == 0 ? name + ", high" : name + ", low", source.count, source.depth, DType::f16));
@@ -86,7 +77,7 @@ bool lies_well(const Device& device, const RowSource& source, DType unit, index 
   return !blocks_pay(device, tiles) && loads_as_rows(source.rows);
 }
 
-SplitF16 operand_of(GlobalMemory& memory, const std::string& name, const RowSource& source, DType unit,
+Prepared operand_of(GlobalMemory& memory, const std::string& name, const RowSource& source, DType unit,
                     std::size_t parts, index tiles) {
   if (lies_well(memory.device(), source, unit, tiles))
     return {.parts = {source.packed() ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}};
@@ -94,65 +85,10 @@ SplitF16 operand_of(GlobalMemory& memory, const std::string& name, const RowSour
   return {.parts = {blocked_operand(memory, name, source.count, source.depth, unit)}, .source = source};
 }
 
-RepackedTiles::RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, RowTile at_once,
-                             std::uint32_t on_their_way)
-    : core_(core),
-      at_once_(at_once),
-      reader_(core, scratch, source, at_once.rows, at_once.depth, on_their_way),
-      filled_up_(scratch.alloc("filled up", {at_once.rows, at_once.depth}, source.dtype)) {}
+namespace {
 
-void RepackedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-  for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
-    const index padded = round_up(part, tile.block);
-    Tensor from = reader_.read(r, count, at, part);
-    if (padded > part) {
-      const Tensor filled = filled_up_.slice(0, count, 0, padded);
-      core_.vfill(filled, 0);
-      core_.vcast(filled.slice(0, count, 0, part), from);
-      from = filled;
-    }
-    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), from);
-    reader_.release();
-  });
-}
-
-StoredTiles::StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once)
-    : core_(core),
-      make_(std::move(make)),
-      to_(to),
-      at_once_(at_once),
-      out_(core.ring("blocks", Space::vector, {at_once.rows, at_once.depth}, to.dtype, {2, Pipe::vector, Pipe::store},
-                     Layout::nz)) {}
-
-void StoredTiles::piece(index row, index rows, index k, index depth) {
-  const index padded = round_up(depth, to_.blocks.extent(2));
-  make_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);
-  out_.commit();
-  store_blocks(core_, to_, out_.wait().slice(0, rows, 0, padded), row, k);
-  out_.release();
-}
-
-void StoredTiles::operator()(index row, index rows, index k, index depth) {
-  const index step = at_once_.rows * index{core_.vector_dim()};
-  for (index r = core_.vector_idx() * at_once_.rows; r < rows; r += step)
-    piece(row + r, std::min(at_once_.rows, rows - r), k, depth);
-}
-
-void StoredTiles::all() {
-  if (to_.rows == 0 || to_.depth == 0) return;  // empty sums
-  const index across = ceil_div(to_.depth, at_once_.depth), pieces = ceil_div(to_.rows, at_once_.rows) * across;
-  for (index i = core_.vector_worker(); i < pieces; i += core_.vector_workers()) {
-    const index row = i / across * at_once_.rows, k = i % across * at_once_.depth;
-    piece(row, std::min(at_once_.rows, to_.rows - row), k, std::min(at_once_.depth, to_.depth - k));
-  }
-}
-
-void make_halves(Core& core, const SplitF16& to) {
+void make_halves(Core& core, const Prepared& to) {
   const RowSource& source = to.source;
-  if (!to.made()) return;
-  if (!to.power.present())
-    return lay_out_before(
-        core, {.tiles = repacked(source), .in_panels = source.packed(), .blocks = to.parts.front(), .given = false});
   const index count = source.count, all = source.depth;
   const DType dtype = to.parts.front().dtype;
   RowTile tile = row_tile(core.device(), dtype, all, 44);
@@ -213,6 +149,20 @@ void make_halves(Core& core, const SplitF16& to) {
   }
 }
 
+}  // namespace
+
+void prepare(Core& core, const Prepared& to) {
+  if (!to.before()) return;
+  if (to.power.present()) return make_halves(core, to);
+  const Operand& part = to.parts.front();
+  RowTile tile = row_tile(core.device(), part.dtype, part.depth, 8 * byte_size(part.dtype, 1));
+  if (!to.tiles && !to.source.packed()) tile.rows = rows_at_once(core, part.rows);
+  Scratch scratch(core);
+  StoredTiles store(core, maker_of(to)(core, scratch, tile, 2), part, tile);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  store.all();
+}
+
 bool made_sooner(const Device& device, index cores, Products products, const RowSource& source) {
   const Path* path = device.path(Space::global, Space::staging);
   const DType dtype = products.left.front().dtype;
@@ -223,59 +173,46 @@ bool made_sooner(const Device& device, index cores, Products products, const Row
          bound_by_right(device, cores, products, product_tiles(device, cores, products, true));
 }
 
-TileMaker repacked(const RowSource& source) {
-  return [source](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
-    return tiles_of(std::make_shared<RepackedTiles>(core, scratch, source, at_once, ahead));
-  };
-}
-
-LaidOut laid_out(GlobalMemory& memory, const std::string& name, TileMaker tiles, Products& products) {
+Prepared laid_out(GlobalMemory& memory, const std::string& name, TileMaker tiles, Products& products) {
   Operand& right = products.right.front();
   const auto store = [&] { right = blocked_operand(memory, name, right.rows, right.depth, right.dtype); };
   if (!stages_for_vector(memory.device())) store();
   const bool made = makes_right(memory.device(), memory.cores(), products);
   if (!made && !right.blocked()) store();
-  return {.tiles = std::move(tiles), .blocks = right, .made = made, .given = false};
+  return {.parts = {right}, .tiles = std::move(tiles), .as_used = made};
 }
 
-LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
+Prepared laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
   products.right = {{.rows = source.count, .depth = source.depth, .dtype = source.dtype}};
   products.source_bits = bits(source.dtype);
-  LaidOut right = laid_out(memory, name, repacked(source), products);
-  right.in_panels = source.packed();
+  Prepared right = laid_out(memory, name, TileMaker(), products);
+  right.source = source;
   return right;
 }
 
-LaidOut as_given(const std::vector<Operand>& right, Products& products) {
-  products.right = right;
-  products.given = true;
-  return {};
+ProductPlan plan_products(GlobalMemory& memory, Products products, const Prepared& right) {
+  products.right = right.parts;
+  products.given = right.given();
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, right.as_used);
+  Tensor so_far;
+  if (tiles.parts) so_far = memory.workspace("sums so far", {products.rows(), products.columns()}, products.sum);
+  return {products, tiles, so_far, accumulator_workspace(memory, products, tiles)};
 }
 
-void lay_out_before(Core& core, const LaidOut& right) {
-  if (!right.before()) return;
-  const Operand& to = right.blocks;
-  RowTile tile = row_tile(core.device(), to.dtype, to.depth, 8 * byte_size(to.dtype, 1));
-  if (!right.in_panels) tile.rows = rows_at_once(core, to.rows);
-  Scratch scratch(core);
-  StoredTiles store(core, right.tiles(core, scratch, tile, 2), to, tile);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  store.all();
-}
-
-void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
+void multiply(Core& core, Scratch& scratch, const Prepared& right, const ProductPlan& plan, const Consumer& consume,
               bool meets, const MakeLeft& left) {
-  if (!right.made) return multiply(core, plan, consume, {.left = left, .meet = meeting(core, meets)});
+  if (!right.as_used) return multiply(core, plan, consume, {.left = left, .meet = meeting(core, meets)});
+  const TileMaker maker = maker_of(right);
   if (right.stored()) {
     const RowTile stored{panel_rows, plan.tiles.stored_k};
-    StoredTiles blocks(core, right.tiles(core, scratch, stored, 2), right.blocks, stored);
+    StoredTiles blocks(core, maker(core, scratch, stored, 2), right.parts.front(), stored);
     return multiply(core, plan, consume, {.left = left, .store_right = std::ref(blocks), .meet = meeting(core, meets)});
   }
   if (meets) core.sync_all();
-  const DType dtype = right.blocks.dtype;
+  const DType dtype = right.parts.front().dtype;
   RowTile at_once = row_tile(core.device(), dtype, plan.tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
   if (right.depth_at_once > 0) at_once.depth = right.depth_at_once;
-  multiply(core, plan, consume, {.right = right.tiles(core, scratch, at_once, panels_ahead), .left = left});
+  multiply(core, plan, consume, {.right = maker(core, scratch, at_once, panels_ahead), .left = left});
 }
 
 Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,
@@ -288,19 +225,19 @@ Packing packing_of(const RowSource& weight, const BlockForm& form, const Device&
     RowSource source = bind(memory);
     source.count = channels;
     source.depth = inputs_of(source);
-    SplitF16 blocks = packed_blocks(memory, source, form, to, Use::out);
+    Prepared blocks = packed_blocks(memory, source, form, to, Use::out);
     blocks.source = source;
-    return Program{.body = [=](Core& core) { make_halves(core, blocks); },
+    return Program{.body = [=](Core& core) { prepare(core, blocks); },
                    .launch = {.cores = cores_for(ceil_div(channels, panel_rows), 1, memory.cores())}};
   };
   return {.bytes = bytes, .lay_out = lay_out};
 }
 
-SplitF16 packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at, Use use) {
+Prepared packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at, Use use) {
   const index block = memory.device().fractal_block(form.unit), channels = channels_of(weight);
   const index blocks = ceil_div(weight.depth, block);
   WorkspaceCutter cutter({at, 0});
-  SplitF16 result;
+  Prepared result;
   for (std::size_t i = 0; i < form.parts; ++i) {
     auto* const part = cutter.take<std::byte>(byte_size(form.unit, blocks * channels * block));
     const View<3> view(part, form.unit, {blocks, channels, block});

@@ -26,103 +26,42 @@
 
 namespace inlay::npu {
 
-// Rows, and columns of whole blocks, that a vector unit prepares at once.
-struct RowTile {
-  index rows, depth;
-};
-RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element);
-// How many rows a vector unit takes where rows may be cut anywhere: few of them are for all vector units.
-index rows_at_once(const Core& core, index rows);
+inline constexpr float half_scale = 0x1p14f;  // s times `power`
 
-struct SplitF16 {
-  std::vector<Operand> parts = {};  // high, or high and low
-  Tensor power = {};                // [1, rows] f32: 2^14 / s; none: elements of the unit's own type
-  RowSource source = {};            // that the vector units make them from; none where they are there
-  bool made() const { return source.count > 0; }
+// An operand of the products, and what the vector units make it from.
+struct Prepared {
+  std::vector<Operand> parts = {};  // high, or high and low; without blocks where it is made in staging
+  Tensor power = {};                // [1, rows] f32: 2^14 / s; none: one part of the unit's own type
+  RowSource source = {};            // rows or panels
+  TileMaker tiles = {};             // or tiles from panels; neither: it is there
+  bool as_used = false;             // else all of it before the first product
+  index depth_at_once = 0;          // of a tile in staging; 0: as row_tile says
+
+  bool given() const { return source.count == 0 && !tiles; }
+  bool before() const { return !given() && !as_used; }
+  bool stored() const { return as_used && parts.front().blocked(); }
   NdTensor powers() const { return power.present() ? by_axes(power).at(0, 0) : NdTensor(); }
 };
 
-inline constexpr float half_scale = 0x1p14f;  // s times `power`
-
-SplitF16 halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts);
+Prepared halves(GlobalMemory& memory, const std::string& name, const RowSource& source, std::size_t parts);
 // As it lies, if the unit loads that well for `tiles` tiles of the other operand; else in blocks, or in so many halves.
 bool lies_well(const Device& device, const RowSource& source, DType unit, index tiles);
-SplitF16 operand_of(GlobalMemory& memory, const std::string& name, const RowSource& source, DType unit,
+Prepared operand_of(GlobalMemory& memory, const std::string& name, const RowSource& source, DType unit,
                     std::size_t parts, index tiles);
 
-// All of it, if it is to be made, each vector unit its share.
-void make_halves(Core& core, const SplitF16& to);
-
-// visit(row, rows, k, depth) of the pieces of a tile that its maker takes at once.
-template <class Visit> void for_pieces(index row, index rows, index k, index depth, RowTile at_once, Visit&& visit) {
-  for (index r = 0; r < rows; r += at_once.rows)
-    for (index i = 0; i < depth; i += at_once.depth)
-      visit(row + r, std::min(at_once.rows, rows - r), k + i, std::min(at_once.depth, depth - i));
-}
-
-// Tiles of the unit's own type, from rows or from panels (MakeTile).
-class RepackedTiles {
- public:
-  RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, RowTile at_once, std::uint32_t on_their_way);
-  void operator()(const Tensor& tile, index row, index rows, index k, index depth);
-
- private:
-  Core& core_;
-  RowTile at_once_;
-  RowReader reader_;
-  Tensor filled_up_;
-};
-
-// Tiles as they are made, stored in the blocks of an operand.
-class StoredTiles {
- public:
-  StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once);
-  // The vector units of a core share the rows; columns are as many as are taken at once (StoreRight).
-  void operator()(index row, index rows, index k, index depth);
-  void all();  // each vector unit of each core its share
-
- private:
-  void piece(index row, index rows, index k, index depth);
-
-  Core& core_;
-  MakeTile make_;
-  Operand to_;
-  RowTile at_once_;
-  Ring out_;
-};
-
-// Makes tiles of a right operand, so many rows and columns at once, with so many loads on their way.
-using TileMaker = std::function<MakeTile(Core&, Scratch&, RowTile at_once, std::uint32_t ahead)>;
-TileMaker repacked(const RowSource& source);
-// Of an object that makes them, whatever it is.
-template <class Maker> MakeTile tiles_of(std::shared_ptr<Maker> maker) {
-  return
-      [maker](const Tensor& tile, index row, index rows, index k, index depth) { (*maker)(tile, row, rows, k, depth); };
-}
-
-// A right operand that does not lie as the unit takes it.
-struct LaidOut {
-  TileMaker tiles = {};
-  bool in_panels = true;    // what they are made from
-  index depth_at_once = 0;  // of a tile in staging; 0: as row_tile says
-  Operand blocks = {};      // in global memory; not blocked where it is made in staging
-  bool made = false;        // as it is used; else all of it before the first product
-  bool given = true;        // it is there, or somebody else sees to it
-  bool stored() const { return made && blocks.blocked(); }
-  bool before() const { return !made && !given; }
-};
 // Rows that the load would change into blocks, at a price that all of the program pays as global memory bounds it,
 // while the vector unit can do it beside: it makes them as they are used.
 bool made_sooner(const Device& device, index cores, Products products, const RowSource& source);
-LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
-// By tiles of any kind: products.right has their form and type. It gets blocks in global memory where staging is not
-// the vector unit's, or where it is not made as it is used.
-LaidOut laid_out(GlobalMemory& memory, const std::string& name, TileMaker tiles, Products& products);
-LaidOut as_given(const std::vector<Operand>& right, Products& products);
-// What has to be done before the cores meet.
-void lay_out_before(Core& core, const LaidOut& right);
+// A right operand by its source, or by tiles of any kind: products.right has their form and type. It gets blocks in
+// global memory where staging is not the vector unit's, or where it is not made as it is used.
+Prepared laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
+Prepared laid_out(GlobalMemory& memory, const std::string& name, TileMaker tiles, Products& products);
+
+// What has to be done before the cores meet: each vector unit its share.
+void prepare(Core& core, const Prepared& to);
+ProductPlan plan_products(GlobalMemory& memory, Products products, const Prepared& right);
 // `meets`: the cores have prepared the left operand, and have not met yet.
-void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
+void multiply(Core& core, Scratch& scratch, const Prepared& right, const ProductPlan& plan, const Consumer& consume,
               bool meets, const MakeLeft& left = {});
 
 // A weight that was laid out once. The channels are those of whole panels, so that the view of the weight alone says
@@ -139,7 +78,7 @@ struct BlockForm {
 Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,
                    std::function<RowSource(GlobalMemory&)> bind);
 // As the product reads them.
-SplitF16 packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at,
+Prepared packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at,
                        Use use = Use::in);
 
 }  // namespace inlay::npu

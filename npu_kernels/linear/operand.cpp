@@ -1,6 +1,8 @@
 #include "npu_kernels/linear/operand.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "tile_machine/arithmetic/rounding.hpp"
 
@@ -91,6 +93,106 @@ NdTensor one_each(const NdTensor& vector, index first, index count) {
   NdTensor each = vector;
   each.extents[0] = count, each.strides[0] = 0;
   return each;
+}
+
+RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
+  const index block = device.fractal_block(dtype);
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
+  return {panel_rows,
+          std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
+}
+
+index rows_at_once(const Core& core, index rows) {
+  return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
+}
+
+namespace {
+
+// Tiles of the unit's own type, or of bytes that become f16, from rows or from panels (MakeTile).
+class RepackedTiles {
+ public:
+  RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, DType to, RowTile at_once,
+                std::uint32_t on_their_way)
+      : core_(core),
+        at_once_(at_once),
+        less_(source.less),
+        casts_(to != source.dtype),
+        reader_(core, scratch, source, at_once.rows, at_once.depth, on_their_way),
+        filled_up_(scratch.alloc("filled up", {at_once.rows, at_once.depth}, to)) {
+    if (less_.present())
+      zeros_.emplace(
+          core.ring("zeros", Space::vector, {at_once.rows, 2}, DType::i8, {1, Pipe::load_vector, Pipe::vector}));
+  }
+  void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+    for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
+      const index padded = round_up(part, tile.block);
+      Tensor from = reader_.read(r, count, at, part);
+      if (casts_ || padded > part) {
+        const Tensor filled = filled_up_.slice(0, count, 0, padded), w = filled.slice(0, count, 0, part);
+        if (padded > part) core_.vfill(filled, 0);
+        core_.vcast(w, from);
+        if (zeros_) subtract(w, r);
+        from = filled;
+      }
+      core_.vpack_nz(tile.slice(r - row, count, at - k, padded), from);
+      reader_.release();
+    });
+  }
+
+ private:
+  void subtract(const Tensor& w, index row) {
+    core_.copy(by_axes(zeros_->acquire().slice(0, w.rows(), 0, 1)).at(1, 0), one_each(less_, row, w.rows()));
+    zeros_->commit();
+    core_.vbinary(VectorOp::sub, w, w, zeros_->wait().slice(0, w.rows(), 0, 1));
+    zeros_->release();
+  }
+
+  Core& core_;
+  RowTile at_once_;
+  NdTensor less_;
+  bool casts_;
+  RowReader reader_;
+  Tensor filled_up_;
+  std::optional<Ring> zeros_;
+};
+
+}  // namespace
+
+TileMaker repacked(const RowSource& source, DType to) {
+  return [source, to](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
+    return tiles_of(std::make_shared<RepackedTiles>(core, scratch, source, to, at_once, ahead));
+  };
+}
+
+StoredTiles::StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once)
+    : core_(core),
+      make_(std::move(make)),
+      to_(to),
+      at_once_(at_once),
+      out_(core.ring("blocks", Space::vector, {at_once.rows, at_once.depth}, to.dtype, {2, Pipe::vector, Pipe::store},
+                     Layout::nz)) {}
+
+void StoredTiles::piece(index row, index rows, index k, index depth) {
+  const index padded = round_up(depth, to_.blocks.extent(2));
+  make_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);
+  out_.commit();
+  store_blocks(core_, to_, out_.wait().slice(0, rows, 0, padded), row, k);
+  out_.release();
+}
+
+void StoredTiles::operator()(index row, index rows, index k, index depth) {
+  const index step = at_once_.rows * index{core_.vector_dim()};
+  for (index r = core_.vector_idx() * at_once_.rows; r < rows; r += step)
+    piece(row + r, std::min(at_once_.rows, rows - r), k, depth);
+}
+
+void StoredTiles::all() {
+  if (to_.rows == 0 || to_.depth == 0) return;  // empty sums
+  const index across = ceil_div(to_.depth, at_once_.depth), pieces = ceil_div(to_.rows, at_once_.rows) * across;
+  for (index i = core_.vector_worker(); i < pieces; i += core_.vector_workers()) {
+    const index row = i / across * at_once_.rows, k = i % across * at_once_.depth;
+    piece(row, std::min(at_once_.rows, to_.rows - row), k, std::min(at_once_.depth, to_.depth - k));
+  }
 }
 
 }  // namespace inlay::npu

@@ -1,10 +1,10 @@
-// Which tiles: as large as the memories hold twice, so that every pipe has the next one ready.
+// Which tiles: as large as the memories hold twice, so that every pipe has the next one ready; of those the cheapest by
+// the device's figures, cycles of loads and products, without an event log.
 #include <algorithm>
 
 #include "npu_kernels/backend/row_partition.hpp"
 #include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/products.hpp"
-#include "npu_kernels/linear/tile_costs.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/time/matrix_cost.hpp"
 
@@ -12,15 +12,149 @@ namespace inlay::npu {
 
 namespace {
 
-ProductTiles largest_tiles(const Device& device, index cores, const Products& p, bool made) {
+// Drains of a unit that has one queue for both come between products, and leave no use for a second accumulator.
+bool drains_between(const Device& device) {
+  return device.queue_of[static_cast<std::size_t>(Pipe::matrix)] ==
+         device.queue_of[static_cast<std::size_t>(Pipe::drain)];
+}
+
+struct Extents {
+  index m, n;
+};
+
+// What the costs of a layer's tiles are reckoned from.
+struct Sizes {
+  const Device& device;
+  const Products& p;
+  const index cores;
   const DType dtype = p.left.front().dtype;
-  const MatrixRate* rate = device.rate(dtype, p.sum);
-  const index unit_m = std::max<index>({rate->m, device.matrix.m_granule, p.row_unit}), unit_n = column_unit(*rate),
-              unit_k = rate->k;
-  const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1);
-  const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
-  const index rows = round_up(p.rows(), unit_m), columns = round_up(p.columns(), unit_n);
-  const index depth = round_up(std::max<index>(1, p.longest()), unit_k);
+  const MatrixRate& rate = *device.rate(dtype, p.sum);
+  const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1), block = device.fractal_block(dtype);
+  const Extents unit{std::max<index>({rate.m, device.matrix.m_granule, p.row_unit}), column_unit(rate)};
+  const Extents all{round_up(p.rows(), unit.m), round_up(p.columns(), unit.n)};  // rows, columns of the result
+
+  index bytes(Space space) const { return static_cast<index>(device.memory(space).bytes); }
+  double product(index m, index n, index k) const {
+    const auto size = [](index extent) { return static_cast<std::uint64_t>(extent); };
+    return matrix_cycles(device.matrix, rate, size(m), size(n), size(k), false);
+  }
+  // So many bytes of global memory, by all cores or by one.
+  double loads(index bytes) const { return static_cast<double>(bytes) / device.dram_bytes_per_cycle; }
+  double loads_of_core(index bytes) const { return static_cast<double>(bytes) / device.dram_bytes_per_cycle_core; }
+};
+
+// Cycles that a row of an operand takes to load, for each column.
+double load_cycles(const Device& device, const Operand& operand) {
+  const Path* path = device.path(Space::global, Space::staging);
+  return static_cast<double>(byte_size(operand.dtype, 1)) /
+         (operand.blocked() ? path->bytes_per_cycle : path->peak(path->nd2nz));
+}
+
+// Of a tile of sums, a segment after the other: its products, of so much of the depth each, and the drain where it
+// comes between.
+double product_cycles(const Sizes& s, Extents tile, index step) {
+  const Path* way = drain_path(s.device);
+  const index segment = round_up(s.p.longest(), s.block), part = std::min(segment, step);
+  const double drain = way->latency + static_cast<double>(tile.m * tile.n * s.out) / way->bytes_per_cycle;
+  const double product = s.device.matrix.head + s.product(tile.m, tile.n, part);
+  return static_cast<double>(ceil_div(segment, part)) * product + (drains_between(s.device) ? drain : 0);
+}
+
+// The right operand comes from global memory once, whoever lays it out anew; of `columns` of it each core's vector
+// units make theirs.
+double laid_out_cycles(const Device& device, const Products& p, index columns) {
+  const auto depth = static_cast<double>(p.depth());
+  const double source = static_cast<double>(p.columns() * p.source_bits) / 8 * depth / device.dram_bytes_per_cycle;
+  constexpr double heads = 1.5;  // of short operations
+  const double passes = heads * p.making_passes * static_cast<double>(byte_size(p.right.front().dtype, 1));
+  const double making = static_cast<double>(columns) * depth * passes / device.vector.bytes / device.vector_units();
+  return std::max(source, making);
+}
+
+struct TileEstimate {
+  Extents extents;
+  double cycles = 0;
+};
+
+// Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer,
+// of all columns of the depth. `own`: a core has all rows of its columns, and lays them out while the first rows are
+// multiplied.
+TileEstimate cheapest_tile(const Sizes& s, Extents most, index sums, bool own) {
+  const Products& p = s.p;
+  const Extents all = s.all, unit = s.unit;
+  const double products = s.rate.cycles / (s.rate.m * s.rate.n * s.rate.k);
+  const double left = load_cycles(s.device, p.left.front()), right = load_cycles(s.device, p.right.front());
+  const auto depth = static_cast<double>(p.depth());
+  TileEstimate best{};
+  for (index n = unit.n; n <= std::min(most.n, sums / unit.m); n += unit.n)
+    for (index m = unit.m; m <= std::min(most.m, round_down(sums / n, unit.m)); m += unit.m) {
+      const auto wide = static_cast<double>(n), high = static_cast<double>(m);
+      const index down = ceil_div(all.m, m), across = ceil_div(all.n, n);
+      const auto rounds =
+          static_cast<double>(own ? ceil_div(across, s.cores) * down : ceil_div(across * down, s.cores));
+      // The shorter of the two counts a little: of equals the one that loads less.
+      const double work = high * wide * products, loads = high * left + wide * right;
+      const double tile = depth * (std::max(work, loads) + std::min(work, loads) / 8);
+      const double first = tile * rounds / static_cast<double>(down);
+      const double waits = own ? std::max(0.0, laid_out_cycles(s.device, p, ceil_div(across, s.cores) * n) - first) : 0;
+      const double cycles = rounds * tile * 9 / 8 + waits;
+      if (best.extents.m > 0 && cycles >= best.cycles) continue;
+      best = {{m, n}, cycles};
+    }
+  return best;
+}
+
+constexpr index streamed_k = 512;  // of a chunk of rows: short ones start sooner
+// Tiles whose operands both come anew for each.
+double streamed_cycles(const Sizes& s, Extents tile) {
+  const index down = ceil_div(s.all.m, tile.m), across = ceil_div(s.all.n, tile.n);
+  const index tiles = ceil_div(down * across, s.cores), bytes_of_column = s.p.depth() * s.in;  // of a core
+  const double loads = s.loads((down * s.all.n + across * s.all.m) * bytes_of_column);
+  const double loads_of_core = s.loads_of_core(tiles * (tile.m + tile.n) * bytes_of_column);
+  const auto products = static_cast<double>(tiles * static_cast<index>(s.p.segments.size()));
+  // Nothing hides the first chunk, nor the last tile's way out, rounded and stored.
+  const double first = s.loads_of_core((tile.m + tile.n) * std::min(s.p.longest(), streamed_k) * s.in);
+  const double last = 3 * static_cast<double>(tile.m * tile.n * s.out) / drain_path(s.device)->bytes_per_cycle;
+  return std::max({products * product_cycles(s, tile, streamed_k), loads, loads_of_core}) + first + last;
+}
+
+// The right operand's columns stream by rows of the left one that stay, some of them where not all fit: the block that
+// takes the least cycles, of products or loads, and of the wait for the first operands of each.
+struct KeptBlock {
+  Extents sum, block;  // block.m is 0: there is none
+  double cycles = 0;
+};
+KeptBlock kept_block(const Sizes& s, index sums, index staged, index budget) {
+  const index depth = round_up(s.p.depth(), s.block), segment = round_up(s.p.longest(), s.block);
+  const index kept = s.bytes(Space::vector) / 8, segments = static_cast<index>(s.p.segments.size());
+  KeptBlock best{};
+  for (index n = s.unit.n; n <= std::min(s.all.n, sums / s.unit.m); n += s.unit.n) {
+    const index most = std::min(s.all.m, round_down(sums / n, s.unit.m));
+    for (index blocks = 1; blocks <= ceil_div(s.all.m, s.unit.m); ++blocks) {
+      const index high = round_up(ceil_div(s.all.m, blocks), s.unit.m);
+      const index m = round_up(ceil_div(high, ceil_div(high, most)), s.unit.m);
+      if ((high * depth + staged * n * segment) * s.in > budget || (s.p.steps() > 1 && high * n * s.out > kept))
+        continue;
+      const auto products =
+          static_cast<double>(ceil_div(blocks * ceil_div(s.all.n, n), s.cores) * ceil_div(high, m) * segments);
+      const double loads = s.loads((blocks * s.all.n + s.all.m) * depth * s.in);
+      const double first = s.loads_of_core((high + n) * depth * s.in);
+      const double cycles =
+          std::max(products * product_cycles(s, {m, n}, segment), loads) + static_cast<double>(blocks) * first;
+      // Of few rows in groups the wider tile, if it is by a hair: fewer pass the vector unit.
+      const double close = s.p.makes_room && s.p.steps() > 1 && s.all.m <= m ? 1.02 : 1;
+      if (best.block.m == 0 || cycles < best.cycles * close) best = {{m, n}, {high, n}, cycles};
+      break;
+    }
+  }
+  return best;
+}
+
+ProductTiles largest_tiles(const Device& device, index cores, const Products& p, bool made) {
+  const Sizes s{device, p, cores};
+  const index unit_m = s.unit.m, unit_n = s.unit.n, unit_k = s.rate.k, in = s.in, out = s.out;
+  const index rows = s.all.m, columns = s.all.n, depth = round_up(std::max<index>(1, p.longest()), unit_k);
+  const auto bytes = [&](Space space) { return s.bytes(space); };
   const bool shared = device.same_memory(Space::staging, Space::vector);
 
   // What the vector unit adds up over several steps, it keeps: twice, in a quarter of its memory.
@@ -45,11 +179,10 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     const index together = round_down(bytes(Space::vector) / 16 / (p.row_unit * out), unit_n);
     const Extents most{std::min(rows, bytes(Space::left) / 2 / (unit_k * in)),
                        std::min({columns, together, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k)})};
-    const TileEstimate shared_out =
-        cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
+    const TileEstimate shared_out = cheapest_tile(s, most, sums, false);
     TileEstimate best = shared_out;
     if (made && !shared) {
-      const TileEstimate own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
+      const TileEstimate own = cheapest_tile(s, most, sums, true);
       // Sums of groups go through the vector units one by one, and keep them from laying out: from eight rows on, and
       // where a core has few columns, all of them lay out before (measured on ascend-a2-like, docs/npu.md).
       const bool beside = !p.makes_room || (p.rows() <= 4 * p.row_unit && columns >= 64 * cores);
@@ -99,14 +232,12 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
   const bool pairs = p.left.size() > 1 || p.right.size() > 1;
   ProductTiles keeping = t;
   if (!pairs && device.feeds_are_views() && p.longest() > 0) {
-    const KeptBlock kept = kept_block(device, p, {rows, columns}, {unit_m, unit_n}, sums, t.staged, budget, cores);
+    const KeptBlock kept = kept_block(s, sums, t.staged, budget);
     // Few rows in a small memory, and w comes for each of them: large tiles load less, of codes that are laid out
     // before. The estimates have to differ by more than what they leave out.
     const index element = p.source_bits + 8 * in;
-    const bool before_all = made && p.makes_room;
-    const double before =
-        before_all ? static_cast<double>(columns * p.depth() * element / 8) / device.dram_bytes_per_cycle : 0;
-    const double streamed = streamed_cycles(device, p, {rows, columns}, {t.sum_m, t.sum_n}, cores) + before;
+    const double before = made && p.makes_room ? s.loads(columns * p.depth() * element / 8) : 0;
+    const double streamed = streamed_cycles(s, {t.sum_m, t.sum_n}) + before;
     keeping.keeps = kept.block.m > 0 && kept.cycles <= (p.makes_room && p.steps() > 1 ? 1.0 : 1.25) * streamed;
     if (keeping.keeps) {
       keeping.sum_m = kept.sum.m, keeping.sum_n = kept.sum.n;
@@ -190,30 +321,20 @@ void cut(Products& p, const Device& device, DType dtype) {
 }
 
 bool bound_by_right(const Device& device, index cores, const Products& p, const ProductTiles& t) {
-  const Operand& right = p.right.front();
+  const Sizes s{device, p, cores};
   const auto parts = static_cast<index>(p.right.size()), pairs = static_cast<index>(p.left.size()) * parts;
   const index tiles = ceil_div(p.rows(), t.sum_m) * ceil_div(p.columns(), t.sum_n);
   const auto products = static_cast<double>(tiles * pairs * ceil_div(p.depth(), t.feed_k));
-  const auto size = [](index extent) { return static_cast<std::uint64_t>(extent); };
-  const double product = matrix_cycles(device.matrix, *device.rate(right.dtype, p.sum),
-                                       size(std::min(t.sum_m, p.rows())), size(t.sum_n), size(t.feed_k), false);
-  const auto bytes = static_cast<double>(parts * right.rows * p.depth() * byte_size(right.dtype, 1));
-  return bytes / device.dram_bytes_per_cycle > products * product / static_cast<double>(cores);
+  const double product = s.product(std::min(t.sum_m, p.rows()), t.sum_n, t.feed_k);
+  return s.loads(parts * p.columns() * p.depth() * s.in) > products * product / static_cast<double>(cores);
 }
 
 bool makes_right(const Device& device, index cores, const Products& p) {
-  if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
+  const bool in_staging = stages_for_vector(device);
+  if (p.longest() == 0 || (in_staging && !device.feeds_are_views())) return false;
+  if (in_staging && !p.makes_room) return true;  // again for each block of rows: to store and load it is no less
   const ProductTiles tiles = product_tiles(device, cores, p, true);
-  if (tiles.own || tiles.keeps) return true;
-  if (!stages_for_vector(device) || p.makes_room) return false;
-  // Made anew for each block of rows, or once, stored and loaded for each.
-  const DType dtype = p.left.front().dtype;
-  const auto blocks = static_cast<double>(ceil_div(p.rows(), tiles.block_m));
-  const double bytes = static_cast<double>(p.columns() * p.depth() * byte_size(dtype, 1));
-  const auto slope = [&](VectorOp op) { return device.vector.cost[static_cast<std::size_t>(op)].slope; };
-  const double making = bytes / device.vector.bytes * (slope(VectorOp::transpose) + slope(VectorOp::pack_nz));
-  const double source = laid_out_cycles(device, p, 0), blocked = bytes / device.dram_bytes_per_cycle;
-  return blocks * std::max(making, source) <= std::max(making, source + blocked) + blocks * blocked;
+  return tiles.own || tiles.keeps;
 }
 
 index staged_bytes(const Device& device, const Products& p, const ProductTiles& t) {

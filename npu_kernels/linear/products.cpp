@@ -136,13 +136,6 @@ index bytes_on_their_way(const Device& device, const ProductTiles& tiles, DType 
   return rows_on_their_way(device) * tiles.vector_m * tiles.sum_n * byte_size(dtype, 1);
 }
 
-ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made) {
-  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
-  Tensor so_far;
-  if (tiles.parts) so_far = memory.workspace("sums so far", {products.rows(), products.columns()}, products.sum);
-  return {products, tiles, so_far, accumulator_workspace(memory, products, tiles)};
-}
-
 void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers) {
   const Products& p = plan.products;
   const ProductTiles& t = plan.tiles;

@@ -63,10 +63,9 @@ struct Products {
 void cut(Products& products, const Device& device, DType dtype);
 inline constexpr index cut_granule = 256;  // segments are multiples of it
 
-// The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
-// and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
-using MakeTile = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
-// The vector unit makes all of the left operand, which stays (ProductTiles::keeps).
+// The vector unit makes the right operand as it is used, in the staging memory that is its own (MakeTile): each chunk
+// is made once for a block of rows of the left operand. Or it makes all of the left operand, which stays
+// (ProductTiles::keeps).
 using MakeLeft = std::function<void(const Tensor& tile)>;
 // Where staging is the matrix unit's alone, they pass through the operand in global memory: each core's vector units
 // make the columns that are its own, while its matrix unit multiplies what is there.
@@ -148,7 +147,6 @@ struct ProductPlan {
   Tensor accumulator = {};  // a few tiles for each core, where no path leads from the accumulator to the vector unit
 };
 
-ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made = false);
 Tensor accumulator_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers = {});

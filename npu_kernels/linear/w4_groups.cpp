@@ -5,13 +5,161 @@
 #include <numeric>
 
 #include "npu_kernels/backend/row_partition.hpp"
-#include "npu_kernels/linear/w4_rows.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 
 namespace {
+
+index words_of_a_row(const Device& device, index words_of_block) {
+  const index lanes = device.vector.bytes / 4, block = words_of_block * panel_rows;
+  return block * std::max<index>(1, lanes / block);
+}
+
+// Codes of `depth` slots that are looked up at once: whole blocks of 16 channels, in an eighth of the vector unit's
+// memory.
+index looked_up_at_once(const Device& device, index depth) {
+  const index block = device.fractal_block(DType::f16), of_slot = panel_rows * (CodeValues::bytes_of_code + 1);
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8;
+  return panel_rows * std::clamp(round_down(room / of_slot, block), block, round_up(std::max<index>(depth, 1), block));
+}
+
+// Sixteen values, which come into another tile; places and values of codes.
+index bytes_of_look_up(const Device& device, const W4Weight& weight, index depth) {
+  if (!weight.codebook.present()) return 0;
+  const index granule = static_cast<index>(device.memory(Space::vector).align);
+  return 2 * round_up(w4_codebook, granule) + looked_up_at_once(device, depth) * (CodeValues::bytes_of_code + 1);
+}
+
+// Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out,
+// whose blocks have the unit's rows.
+index bytes_of_stored_slot(const Device& device, const RowSource& codes) {
+  return 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * round_up(panel_rows, device.matrix.m_granule);
+}
+
+// Tiles (MakeTile) of codes, of codes less their middle, or of values of the codebook, as the matrix unit's floats,
+// which hold them exactly. The order of the words is that of their fractal blocks but for a permutation within each:
+//
+//   words of a block   w0 of n0 .. n15 | w1 of n0 .. n15 | ..      ->      w0 w1 .. of n0 | w0 w1 .. of n1 | ..
+//
+//   load_vector  words    vector  permuted, upper bit of each code turned, unpacked    the matrix unit, or store
+//                                 permuted, looked up, some blocks at once
+class W4Codes {
+ public:
+  // Up to `depth` slots at once; `ahead` loads are on their way.
+  W4Codes(Core& core, Scratch& scratch, const W4Weight& weight, bool less_middle, index depth, std::uint32_t ahead)
+      : core_(core),
+        codes_(weight.codes),
+        less_middle_(less_middle),
+        block_(core.device().fractal_block(DType::f16)),
+        at_once_(depth),
+        words_of_block_(block_ / codes_.per_word()),
+        words_of_row_(words_of_a_row(core.device(), words_of_block_)),
+        words_(core.ring("words", Space::vector, {1, round_up(words_of(codes_, depth) * panel_rows, words_of_row_)},
+                         DType::i32, {ahead, Pipe::load_vector, Pipe::vector})),
+        order_(scratch.alloc("order of words", {2, words_of_row_}, DType::i32)),
+        permuted_(scratch.alloc("words of blocks", {1, round_up(words_of(codes_, depth) * panel_rows, words_of_row_)},
+                                DType::i32)) {
+    make_order();
+    if (!weight.codebook.present()) return;
+    const Shape most{1, looked_up_at_once(core.device(), depth)};
+    values_ = scratch.alloc("values", most, DType::i8);
+    look_up_.emplace(core, scratch, weight.codebook, most);
+  }
+  // Of the vector unit's memory.
+  static index bytes(const Device& device, const W4Weight& weight, index depth, std::uint32_t ahead) {
+    const RowSource& codes = weight.codes;
+    const index row = words_of_a_row(device, device.fractal_block(DType::f16) / codes.per_word());
+    return 4 * ((index{ahead} + 1) * round_up(words_of(codes, depth) * panel_rows, row) + 2 * row) +
+           bytes_of_look_up(device, weight, depth);
+  }
+  // How many slots so many bytes of it hold where the tiles are stored.
+  static index stored_slots_in(const Device& device, const W4Weight& weight, index bytes) {
+    const index block = device.fractal_block(DType::f16);
+    const index order = 2 * 4 * words_of_a_row(device, block / weight.codes.per_word());
+    return round_down((bytes - order - bytes_of_look_up(device, weight, weight.codes.depth)) /
+                          bytes_of_stored_slot(device, weight.codes),
+                      std::max<index>(block, 64));
+  }
+  // Channels [row, row + rows) of a panel's first on, slots [k, k + depth) of a block's first on, filled up to blocks.
+  void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+    for_pieces(row, rows, k, depth, {panel_rows, at_once_}, [&](index r, index count, index at, index part) {
+      panel(tile.slice(r - row, count, at - k, round_up(part, block_)), r, at, part);
+    });
+  }
+
+ private:
+  void panel(const Tensor& tile, index row, index k, index depth) {
+    const index count = words_of(codes_, depth) * panel_rows, padded = round_up(count, words_of_row_);
+    core_.copy(by_axes(words_.acquire().slice(0, 1, 0, count)).at(0, 0).split(0, panel_rows),
+               codes_.panels.at(0, row / panel_rows).slice(0, k / codes_.per_word(), count / panel_rows));
+    words_.commit();
+    const Tensor words = words_.wait().slice(0, 1, 0, padded), permuted = permuted_.slice(0, 1, 0, padded);
+    if (padded > count) core_.vfill(words.slice(0, 1, count, padded - count), 0);
+    const Shape rows_of_blocks{padded / words_of_row_, words_of_row_};
+    core_.vshuffle(permuted.reshape(rows_of_blocks), words.reshape(rows_of_blocks), order_.row_slice(0, 1));
+    words_.release();
+    if (look_up_) return look_up(tile, permuted);
+    Tensor codes = permuted;
+    codes.dtype = less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype;
+    codes.layout = Layout::nz;
+    codes.block = block_;
+    codes.pitch = panel_rows;
+    codes.shape = tile.shape;
+    core_.vcast(tile, codes);
+  }
+
+  // Word j of channel n of a block goes from 16 j + n to j + n words_of_block; both are powers of two.
+  void make_order() {
+    const AutoBarrier chain = core_.auto_barrier(Pipe::vector);
+    const Tensor from = order_.row_slice(0, 1), part = order_.row_slice(1, 1);
+    const auto size = static_cast<std::int32_t>(words_of_block_);
+    std::int32_t bits_of_word = 0;
+    while (1 << bits_of_word < size) ++bits_of_word;
+    core_.viota(part, {});
+    core_.vscalar(VectorOp::bit_and, from, part, -size * std::int32_t{panel_rows});  // the block's first
+    core_.vscalar(VectorOp::shift_right, part, part, bits_of_word);
+    core_.vscalar(VectorOp::bit_and, part, part, std::int32_t{panel_rows - 1});
+    core_.vbinary(VectorOp::add, from, from, part);
+    core_.viota(part, {});
+    core_.vscalar(VectorOp::bit_and, part, part, size - 1);
+    core_.vscalar(VectorOp::shift_left, part, part, std::int32_t{4});
+    core_.vbinary(VectorOp::add, from, from, part);
+  }
+
+  // Values of whole blocks lie as the tile has them, but for where the tile's blocks begin.
+  void look_up(const Tensor& tile, const Tensor& words) {
+    Tensor codes = as(words, codes_.dtype);
+    codes.shape.columns = panel_rows * tile.columns();
+    codes.pitch = codes.shape.columns;
+    for (index k = 0, slots = 0; k < tile.columns(); k += slots) {
+      slots = std::min(values_.columns() / panel_rows, tile.columns() - k);
+      Tensor values = values_.slice(0, 1, 0, panel_rows * slots);
+      (*look_up_)(values, codes.slice(0, 1, panel_rows * k, panel_rows * slots));
+      values.layout = Layout::nz;
+      values.block = block_;
+      values.pitch = panel_rows;
+      values.shape = {tile.rows(), slots};
+      core_.vcast(tile.slice(0, tile.rows(), k, slots), values);
+    }
+  }
+
+  Core& core_;
+  RowSource codes_;
+  bool less_middle_;
+  index block_, at_once_, words_of_block_, words_of_row_;  // of a row of the permutation: blocks that fill the lanes
+  Ring words_;
+  Tensor order_, permuted_;
+  std::optional<CodeValues> look_up_;
+  Tensor values_;
+};
+
+TileMaker codes_as_they_are(const W4Weight& weight, bool less_middle) {
+  return [weight, less_middle](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {
+    return tiles_of(std::make_shared<W4Codes>(core, scratch, weight, less_middle, at_once.depth, ahead));
+  };
+}
 
 // The spread whose products and drains take the unit least: of few rows as many groups as make up its granule.
 index cheapest_spread(const Device& device, const W4Groups& op) {
@@ -56,9 +204,10 @@ void make_room_for_epilogue(const Device& device, W4Groups& op) {
   const MatrixRate* rate = device.rate(DType::f16, DType::f32);
   const index block = std::max<index>(device.fractal_block(DType::f16), rate->k);
   const auto fits = [&] {
-    const index codes =
-        op.codes.blocks.blocked() ? 0 : W4Codes::bytes(device, op.weight, codes_at_once(device, op), panels_ahead);
-    return staged_bytes(device, op.plan.products, t) + W4GroupEpilogue::bytes(device, op) + codes <= all - all / 64;
+    const index codes = op.codes.parts.front().blocked()
+                            ? 0
+                            : W4Codes::bytes(device, op.weight, codes_at_once(device, op), panels_ahead);
+    return staged_bytes(device, op.plan.products, t) + w4_group_epilogue_bytes(device, op) + codes <= all - all / 64;
   };
   while (!fits() && t.vector_m > op.plan.products.row_unit) t.vector_m -= op.plan.products.row_unit;
   while (!fits() && !t.keeps && t.chunk_k > block) t.chunk_k = round_up(t.chunk_k / 2, block);
@@ -111,14 +260,14 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
     op.plan.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
   op.plan.products.source_bits = bits(weight.codes.dtype);
   op.codes = laid_out(memory, "codes", codes_as_they_are(weight, op.less_middle()), op.plan.products);
-  op.plan.tiles = product_tiles(device, memory.cores(), op.plan.products, op.codes.made);
+  op.plan.tiles = product_tiles(device, memory.cores(), op.plan.products, op.codes.as_used);
   make_room_for_epilogue(device, op);
   op.codes.depth_at_once = codes_at_once(device, op);
   if (op.codes.stored()) {
-    const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
+    const index room = static_cast<index>(device.memory(Space::vector).bytes) - w4_group_epilogue_bytes(device, op);
     op.plan.tiles.stored_k = std::min(op.plan.tiles.stored_k, W4Codes::stored_slots_in(device, weight, room));
   }
-  if (op.spread > 1 && !op.codes.blocks.blocked() && op.plan.tiles.block_m >= op.left.rows)
+  if (op.spread > 1 && !op.codes.parts.front().blocked() && op.plan.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
   else if (op.spread > 1)
     op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);
@@ -133,8 +282,8 @@ void make_w4_operands(Core& core, const W4Groups& op) {
     make_bytes(core, op);
     core.sync_all();
   }
-  make_halves(core, op.halves);
-  lay_out_before(core, op.codes);
+  prepare(core, op.halves);
+  prepare(core, op.codes);
   const bool sums = op.shifts() && !op.bytes;
   if (spread || sums) core.sync_all();
   if (sums) make_sums(core, op);
@@ -144,12 +293,10 @@ void make_w4_operands(Core& core, const W4Groups& op) {
 void multiply_w4_groups(Core& core, const W4Groups& op) {
   if (op.x.depth > 0) make_w4_operands(core, op);
   Scratch scratch(core);
-  W4GroupEpilogue epilogue(core, scratch, op);
-  std::optional<SpreadRows> rows;
-  if (!op.left.blocked()) rows.emplace(core, scratch, op);
+  const Consumer epilogue = w4_group_epilogue(core, scratch, op);
+  const MakeLeft rows = op.left.blocked() ? MakeLeft() : spread_rows(core, scratch, op);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  multiply(core, scratch, op.codes, op.plan, std::ref(epilogue), op.x.depth > 0,
-           rows ? MakeLeft(std::ref(*rows)) : MakeLeft());
+  multiply(core, scratch, op.codes, op.plan, epilogue, op.x.depth > 0, rows);
 }
 
 }  // namespace inlay::npu

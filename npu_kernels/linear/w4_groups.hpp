@@ -41,9 +41,9 @@ struct W4Groups {
   index spread = 1;      // groups of a product
   index sharing = 1;     // of them, in whole blocks of the unit: the least spread
   Operand rows = {};     // [x rows, parts], blocks
-  SplitF16 halves = {};  // its parts
+  Prepared halves = {};  // its parts
   Operand left = {};     // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
-  LaidOut codes = {};
+  Prepared codes = {};
   ProductPlan plan = {};
   Tensor sums = {}, steps = {};  // [groups, rows] f32, or none: X, steps of bytes
   LinearResult result = {};
@@ -65,38 +65,25 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
                    bool bytes);
 void multiply_w4_groups(Core& core, const W4Groups& op);
 
-// C of some rows and channels, product by product.
-class W4GroupEpilogue {
- public:
-  W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op);
-  // Of the vector unit's memory, the rows of sums on their way to it among them.
-  static index bytes(const Device& device, const W4Groups& op);
-  void operator()(const Sums& sums);
+// Sums of groups, scaled and added up in the order of the groups, whatever the products were.
+Consumer w4_group_epilogue(Core& core, Scratch& scratch, const W4Groups& op);
+// Of the vector unit's memory, the rows of sums on their way to it among them.
+index w4_group_epilogue_bytes(const Device& device, const W4Groups& op);
 
- private:
-  struct Chunk {  // the groups of a product
-    index first, count;
-  };
-  struct OfRows {  // X and steps of bytes: columns for one group of many rows, or for many groups of one row
-    Tensor sums = {}, steps = {};
-  };
-  void load_scales(const Chunk& chunk, index column, index columns);
-  OfRows load_rows(const Chunk& chunk, index row, index rows);
-  void add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row);
-  void scale(const Tensor& terms, const Tensor& c, index at, bool shared, const OfRows& of_rows);
-  void add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group);
-  void add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk);
-
-  Core& core_;
-  const W4Groups& op_;
-  index window_;  // groups of the weight whose scales are here
-  TupleRing<2> of_groups_;
-  Tensor scales_, shifts_, kept_, terms_, shifted_;
-  Tensor open_;  // sums of segments of which only a part has come: as kept_
-  TupleRing<2> of_rows_;
-  Epilogue finish_;
-  index at_ = 0;                                // of the rows at hand in kept_
-  index first_group_ = -1, first_column_ = -1;  // of the window
+// x on its way to the products (w4_rows.cpp). By slots: x'[t,s] = x[t, perm[s]], 0 where perm[s] is -1, in f32.
+struct W4Slots {
+  RowSource x;
+  NdTensor perm = {};
+  Tensor slots = {};  // [rows, slots] f32, workspace
 };
+void make_slots(Core& core, const W4Slots& to);
+// By segments as bytes, in rows of f16; each group of a segment has its step and the sum of all its bytes. A row that
+// is not finite has steps of NaN; a segment whose step is subnormal counts as zeros.
+void make_bytes(Core& core, const W4Groups& op);
+// X, of x times what its halves were scaled by.
+void make_sums(Core& core, const W4Groups& op);
+// Spread rows, made from those of x that are in blocks: all of them in staging, or in global memory.
+MakeLeft spread_rows(Core& core, Scratch& scratch, const W4Groups& op);
+void store_spread_rows(Core& core, const W4Groups& op);
 
 }  // namespace inlay::npu

@@ -1,9 +1,8 @@
-#include "npu_kernels/linear/w4_rows.hpp"
+#include "npu_kernels/linear/w4_groups.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/linear/w4_weight.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -98,6 +97,83 @@ class ByteRows {
   index row_ = 0, rows_ = 0;
 };
 
+// Tiles of spread rows (MakeTile), from those of x that are in blocks.
+class SpreadRows {
+ public:
+  SpreadRows(Core& core, Scratch& scratch, const W4Groups& op)
+      : core_(core),
+        op_(op),
+        block_(core.device().fractal_block(DType::f16)),
+        piece_(piece(core.device(), op)),
+        rows_(core.ring("x", Space::vector, {piece_.rows * op.parts, piece_.depth}, DType::f16,
+                        {1, Pipe::load_vector, Pipe::vector}, Layout::nz)) {
+    if (op.sharing == 1) return;
+    const index group = op.group, grain = op.sharing * group;
+    mine_ = scratch.alloc("slots of each group", {op.sharing, grain}, DType::f16);
+    const Tensor slot = scratch.alloc("slots", {1, grain}, DType::f32);
+    const Tensor below = scratch.alloc("slots below the next group", {1, grain}, DType::f32);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+    core.viota(slot, {});
+    for (index j = 0; j < op.sharing; ++j) {
+      const Tensor mine = mine_.row_slice(j, 1);
+      core.vcompare(Compare::less, below, slot, static_cast<float>((j + 1) * group));
+      core.vcompare(Compare::greater_equal, mine, slot, static_cast<float>(j * group));
+      core.vbinary(VectorOp::mul, mine, mine, below);
+    }
+  }
+  // Rows and slots of x at once; in a tile each row has `spread` times `parts`.
+  static RowTile piece(const Device& device, const W4Groups& op) {
+    const index unit = op.plan.products.row_unit, all = std::min(op.x.depth, op.slots_of_product());
+    const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 / (2 * 64);
+    const index rows = std::min(op.x.count, round_down(room, unit) / unit);
+    return {rows, w4_slots_at_once(device, all, 8 * 2 * round_up(rows * unit, 32))};
+  }
+  // All of them (MakeLeft).
+  void operator()(const Tensor& tile) {
+    for (index row = 0; row < op_.x.count; row += piece_.rows)
+      for (index k = 0; k < op_.x.depth; k += piece_.depth) {
+        const index rows = std::min(piece_.rows, op_.x.count - row), depth = std::min(piece_.depth, op_.x.depth - k);
+        const index unit = op_.plan.products.row_unit;
+        (*this)(tile.slice(row * unit, rows * unit, k, round_up(depth, block_)), row * unit, rows * unit, k, depth);
+      }
+  }
+  void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+    const index from = row / op_.spread, count = rows / op_.spread;
+    core_.vfill(tile, 0);
+    stage(core_, rows_.acquire(), op_.rows, from, count, k, depth);
+    rows_.commit();
+    spread(tile, rows_.wait().slice(0, count, 0, tile.columns()), k, depth);
+    rows_.release();
+  }
+
+ private:
+  void spread(const Tensor& tile, const Tensor& x, index begin, index depth) {
+    const index group = op_.group, end = begin + depth;
+    for (index g = begin / group; g * group < end; ++g) {
+      const index first = std::max(begin, g * group), last = std::min(end, (g + 1) * group);
+      const index from = first / block_ * block_, to = std::min(round_up(last, block_), begin + tile.columns());
+      for (index t = 0; t < x.rows() / op_.parts; ++t) {
+        const Tensor row =
+            tile.slice((t * op_.spread + g % op_.spread) * op_.parts, op_.parts, from - begin, to - from);
+        const Tensor source = x.slice(t * op_.parts, op_.parts, from - begin, to - from);
+        if (op_.sharing == 1) {
+          core_.vcast(row, source);
+        } else {
+          const index grain = g / op_.sharing * op_.sharing * group;
+          core_.vselect(row, mine_.slice(g % op_.sharing, 1, from - grain, to - from), source, row);
+        }
+      }
+    }
+  }
+
+  Core& core_;
+  const W4Groups& op_;
+  index block_;
+  RowTile piece_;
+  Ring rows_;
+  Tensor mine_;  // [groups that share blocks, their slots]: not 0 where the slot is the group's
+};
+
 }  // namespace
 
 void make_slots(Core& core, const W4Slots& to) {
@@ -181,69 +257,8 @@ void make_sums(Core& core, const W4Groups& op) {
   }
 }
 
-SpreadRows::SpreadRows(Core& core, Scratch& scratch, const W4Groups& op)
-    : core_(core),
-      op_(op),
-      block_(core.device().fractal_block(DType::f16)),
-      piece_(piece(core.device(), op)),
-      rows_(core.ring("x", Space::vector, {piece_.rows * op.parts, piece_.depth}, DType::f16,
-                      {1, Pipe::load_vector, Pipe::vector}, Layout::nz)) {
-  if (op.sharing == 1) return;
-  const index group = op.group, grain = op.sharing * group;
-  mine_ = scratch.alloc("slots of each group", {op.sharing, grain}, DType::f16);
-  const Tensor slot = scratch.alloc("slots", {1, grain}, DType::f32);
-  const Tensor below = scratch.alloc("slots below the next group", {1, grain}, DType::f32);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  core.viota(slot, {});
-  for (index j = 0; j < op.sharing; ++j) {
-    const Tensor mine = mine_.row_slice(j, 1);
-    core.vcompare(Compare::less, below, slot, static_cast<float>((j + 1) * group));
-    core.vcompare(Compare::greater_equal, mine, slot, static_cast<float>(j * group));
-    core.vbinary(VectorOp::mul, mine, mine, below);
-  }
-}
-
-RowTile SpreadRows::piece(const Device& device, const W4Groups& op) {
-  const index unit = op.plan.products.row_unit, all = std::min(op.x.depth, op.slots_of_product());
-  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 / (2 * 64);
-  const index rows = std::min(op.x.count, round_down(room, unit) / unit);
-  return {rows, w4_slots_at_once(device, all, 8 * 2 * round_up(rows * unit, 32))};
-}
-
-void SpreadRows::operator()(const Tensor& tile) {
-  for (index row = 0; row < op_.x.count; row += piece_.rows)
-    for (index k = 0; k < op_.x.depth; k += piece_.depth) {
-      const index rows = std::min(piece_.rows, op_.x.count - row), depth = std::min(piece_.depth, op_.x.depth - k);
-      const index unit = op_.plan.products.row_unit;
-      (*this)(tile.slice(row * unit, rows * unit, k, round_up(depth, block_)), row * unit, rows * unit, k, depth);
-    }
-}
-
-void SpreadRows::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-  const index from = row / op_.spread, count = rows / op_.spread;
-  core_.vfill(tile, 0);
-  stage(core_, rows_.acquire(), op_.rows, from, count, k, depth);
-  rows_.commit();
-  spread(tile, rows_.wait().slice(0, count, 0, tile.columns()), k, depth);
-  rows_.release();
-}
-
-void SpreadRows::spread(const Tensor& tile, const Tensor& x, index begin, index depth) {
-  const index group = op_.group, end = begin + depth;
-  for (index g = begin / group; g * group < end; ++g) {
-    const index first = std::max(begin, g * group), last = std::min(end, (g + 1) * group);
-    const index from = first / block_ * block_, to = std::min(round_up(last, block_), begin + tile.columns());
-    for (index t = 0; t < x.rows() / op_.parts; ++t) {
-      const Tensor row = tile.slice((t * op_.spread + g % op_.spread) * op_.parts, op_.parts, from - begin, to - from);
-      const Tensor source = x.slice(t * op_.parts, op_.parts, from - begin, to - from);
-      if (op_.sharing == 1) {
-        core_.vcast(row, source);
-      } else {
-        const index grain = g / op_.sharing * op_.sharing * group;
-        core_.vselect(row, mine_.slice(g % op_.sharing, 1, from - grain, to - from), source, row);
-      }
-    }
-  }
+MakeLeft spread_rows(Core& core, Scratch& scratch, const W4Groups& op) {
+  return [rows = std::make_shared<SpreadRows>(core, scratch, op)](const Tensor& tile) { (*rows)(tile); };
 }
 
 void store_spread_rows(Core& core, const W4Groups& op) {

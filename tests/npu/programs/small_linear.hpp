@@ -56,7 +56,7 @@ template <class Op> Ran run_packed(const Device& device, const Options& options,
   return {std::move(outcome), written_by(op)};
 }
 
-// SplitF16 of both sides, or what is f16 as it lies.
+// Halves of both sides, or what is f16 as it lies.
 template <class T, index k = 70, index n = 36, Weight weight = Weight::unpacked>
 Ran run_linear(const Device& device, const Options& options) {
   constexpr DType type = dtype_of<T>;
