@@ -5,9 +5,7 @@
 
 #include <inlay/core/threads.hpp>
 
-#include "npu_kernels/attention/pipeline.hpp"
 #include "npu_kernels/attention/softmax.hpp"
-#include "npu_kernels/attention/vectors.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/estimate/estimate.hpp"
 
