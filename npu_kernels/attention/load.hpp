@@ -65,22 +65,6 @@ inline void make_cache_blocks(Core& core, const AttentionCall& p, const CacheBlo
   }
 }
 
-// Blocks of a cache that hold a part of a tile: read from the table once, for K or V, whichever comes first.
-class TableReads {
- public:
-  TableReads(Core& core, const AttentionCall& problem, std::size_t parts)
-      : core_(core), problem_(problem), blocks_(parts) {}
-  const std::vector<index>& of(std::size_t part, const TokenRange& range) {
-    if (blocks_[part].empty()) blocks_[part] = blocks_of(core_, problem_, range);
-    return blocks_[part];
-  }
-
- private:
-  Core& core_;
-  const AttentionCall& problem_;
-  std::vector<std::vector<index>> blocks_;
-};
-
 class PartLoads {
  public:
   // From rows, or from `blocks` of the plan's cache once they are there.
@@ -103,8 +87,7 @@ class PartLoads {
                              {2, Pipe::load_vector, Pipe::vector}));
   }
   // The tiles to come; loads what there is room for.
-  void start(const std::vector<TileWork>& works, TableReads& tables) {
-    tables_ = &tables;
+  void start(const std::vector<TileWork>& works) {
     for (const TileWork& work : works)
       for (index at = 0; at < work.tile.count; at += rows_) {
         const index first = work.tile.first + at, count = std::min(rows_, work.tile.count - at);
@@ -151,7 +134,8 @@ class PartLoads {
       const Tensor all = plan_.cache.of(blocks_, problem_, work->unit->sequence, range.kv_head, cached_.dim);
       core_.copy(tile.row_slice(0, count), all.row_slice(first, count));
     } else if (lines_ || core_.runs(Pipe::load)) {  // else the table is nobody's to read
-      range.blocks = &tables_->of(part, range);
+      const std::vector<index> blocks = blocks_of(core_, problem_, range);
+      range.blocks = &blocks;
       for_rows(problem_, cached_, range, [&](index at, const NdTensor& rows) {
         const Tensor slot = tile.slice(at, rows.extent(0), 0, cached_.dim), from = rows.at(1, 0).matrix();
         lines_ ? core_.copy(slot, from) : core_.nd2nz(slot, from);
@@ -186,7 +170,6 @@ class PartLoads {
     index uses;          // by works one after the other, with as many keys or fewer
   };
   std::vector<Part> all_;
-  TableReads* tables_ = nullptr;
   bool ready_ = false;  // blocks are there
   std::size_t loaded_ = 0, made_ = 0, waited_ = 0, released_ = 0;
   index waits_ = 0, releases_ = 0;  // of the part that is used

@@ -56,13 +56,11 @@ struct Pass {
   Pass(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units, const AttentionPlan& by)
       : plan(by),
         works(tile_works(core, problem, units, by)),
-        tables(core, problem, works.size() * static_cast<std::size_t>(by.tiles.parts)),
         k(core, problem, by, problem.bound.k, "k", by.k, by.cache.k),
         v(core, problem, by, problem.bound.v, "v", by.v, by.cache.v) {}
 
   const AttentionPlan& plan;
   const std::vector<TileWork> works;
-  TableReads tables;
   PartLoads k, v;
 };
 
@@ -167,14 +165,14 @@ class Pipeline {
       if (i < count && pass.works[i].first) queries_.begin(pass.works[i]), queries_.finish();
     };
     if (plan_.q_as_it_is && count > 0) queries_.load(pass.works[0]);
-    pass.k.start(pass.works, pass.tables);
+    pass.k.start(pass.works);
     make(0);
     if (!plan_.q_as_it_is && count > 0) queries_.load(pass.works[0]);
     if (pass.plan.cache.present()) {
       core_.sync_all();
       pass.k.take_blocks(), pass.v.take_blocks();
     }
-    pass.v.start(pass.works, pass.tables);
+    pass.v.start(pass.works);
     make(1);
   }
 

@@ -122,18 +122,15 @@ void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
 }
 
 void ScoreRules::hide_ends(const Tensor& scores, const KeyTile& tile) {
-  const AttentionSequence& s = problem_.sequence(unit_);
   const index columns = scores.columns(), align = index{core_.device().vector.align};
-  const index end = std::clamp<index>(problem_.visible(s, unit_.query).end - tile.first, 0, columns);
-  const index from = end / align * align, rows = scores.rows(), count = columns - from;
+  const index end =
+      std::clamp<index>(problem_.visible(problem_.sequence(unit_), unit_.query).end - tile.first, 0, columns);
+  const index from = end / align * align, count = columns - from;
   if (count == 0) return;
-  const Tensor bound = bound_.row_slice(0, rows), seen = seen_.slice(0, rows, 0, count);
-  const index of_first_query = s.position + unit_.query + std::min(problem_.window_right, 2 * farthest_position) + 1;
-  const index local = std::clamp(of_first_query - tile.first - from, -far, far);
-  core_.vscalar(VectorOp::add, bound, query_.row_slice(0, rows), static_cast<float>(local));
-  core_.vcompare(Compare::less, seen, column_.slice(0, 1, 0, count), bound);
-  const Tensor behind = scores.slice(0, rows, from, count);
-  core_.vselect(behind, seen, behind, hidden_);
+  const Tensor behind = scores.slice(0, scores.rows(), from, count);
+  partial_ = false;
+  demand_window(behind, {tile.first + from, count, tile.last});
+  if (partial_) core_.vselect(behind, seen_.slice(0, scores.rows(), 0, count), behind, hidden_);
 }
 
 // slope * (key - position of the row): exact as far as f32 counts.
