@@ -35,10 +35,6 @@ struct PerQueryPlan {
   std::vector<QueryTile> units;  // of one query each
   AttentionPlan plan;            // whose flags are of units
 };
-PerQueryPlan per_query_plan(GlobalMemory& memory, const AttentionCall& problem, const AttentionPlan& plan, index rows,
-                            std::uint32_t cores);
-// Those whose sums are no numbers either.
-std::vector<QueryTile> nonfinite_units(Core& core, const PerQueryPlan& queries);
 // False: sums were no numbers, and queries have been taken alone.
 bool attend_on_matrix(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                       const PartsWorkspace& space, const AttentionPlan& plan, const PerQueryPlan* alone = nullptr);
