@@ -5,9 +5,7 @@
 
 #include <inlay/core/threads.hpp>
 
-#include "npu_kernels/attention/pipeline.hpp"
 #include "npu_kernels/attention/softmax.hpp"
-#include "npu_kernels/attention/vectors.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/estimate/estimate.hpp"
 
@@ -26,6 +24,35 @@ Program on_vectors(GlobalMemory& memory, AttentionCall wanted, const RooflineWor
   return {.body = [=](Core& core) { attend_on_vectors(core, *problem, *units, space, tiles); },
           .problem = bounds,
           .launch = {.cores = cores_for(count, 2, memory.cores())}};
+}
+
+PerQueryPlan per_query_plan(GlobalMemory& memory, const AttentionCall& problem, const AttentionPlan& plan, index rows,
+                            std::uint32_t cores) {
+  PerQueryPlan queries{units_of(problem, std::min(rows, problem.group())), plan};
+  queries.plan.cache = {};
+  queries.plan.shares = shares_of(queries.units, cores);
+  const index flags = static_cast<index>(queries.units.size()) * memory.device().vector_units();
+  queries.plan.nonfinite = memory.workspace("queries that are not numbers", {flags, 1}, DType::f32);
+  queries.plan.flags_of_units = true;
+  return queries;
+}
+
+// Those whose sums are no numbers either.
+std::vector<QueryTile> nonfinite_units(Core& core, const PerQueryPlan& queries) {
+  core.sync_all();
+  std::vector<QueryTile> found;
+  if (!core.runs(Pipe::vector)) return found;
+  const index vectors = core.vector_dim();
+  for (std::size_t i = 0; i < queries.units.size(); ++i) {
+    const QueryTile& unit = queries.units[i];
+    bool numbers = true;
+    for (index v = 0; v < vectors && unit.begin < unit.end; ++v) {
+      const index flag = static_cast<index>(i) * vectors + v;
+      numbers = core.scalar_read(queries.plan.nonfinite, flag, 0) == 0 && numbers;
+    }
+    if (!numbers) found.push_back(unit);
+  }
+  return found;
 }
 
 // A body-less program where its tiles do not fit.

@@ -9,17 +9,19 @@ namespace inlay::npu {
 
 namespace {
 
-TileForm form(const char* name, Shape shape, DType dtype = DType::f32) {
-  return {name, Space::vector, {std::max<index>(shape.rows, 2), std::max<index>(shape.columns, 2)}, dtype, Layout::nd};
+TileForm form(const char* name, index rows, index columns, DType dtype = DType::f32) {
+  return {name, Space::vector, {std::max<index>(rows, 2), std::max<index>(columns, 2)}, dtype, Layout::nd};
 }
 
 }  // namespace
 
-Results::Results(Core& core, const Outputs& to, index rows, index block, index columns, std::uint32_t blocks)
+Results::Results(Core& core, const AttentionCall& problem, index rows, index block, std::uint32_t blocks)
     : core_(core),
-      to_(to),
+      problem_(problem),
+      to_(problem.bound.to),
       block_(block),
-      stored_(core.ring<2>("results", {form("out", {block, columns}, to.out.first.dtype), form("lse", {block, 1})},
+      columns_(problem.v.dim),
+      stored_(core.ring<2>("results", {form("out", block, columns_, to_.out.first.dtype), form("lse", block, 1)},
                            {block < rows ? blocks : 1u, Pipe::vector, Pipe::store})) {
   const auto column = [&](const char* name) { return core.alloc(name, Space::vector, {rows, 1}, DType::f32); };
   zero_ = core.alloc("zero", Space::vector, {1, 1}, DType::f32);
@@ -27,38 +29,23 @@ Results::Results(Core& core, const Outputs& to, index rows, index block, index c
   factor_ = column("factor");
   top_ = column("maximum with the sink");
   core.vfill(zero_, 0);
-  if (!to.sinks.present() && !coded()) return;
+  if (!to_.sinks.present() && !coded()) return;
   const auto coefficients = [&](const char* name, const NdTensor& tensor) {
-    if (!tensor.present()) return form(name, {1, 1});
-    return form(name, {rows, tensor.extent(1) > 1 ? columns : 1});
+    return form(name, tensor.present() ? rows : 1, tensor.present() && tensor.extent(1) > 1 ? columns_ : 1);
   };
   loaded_.emplace(core.ring<3>("of the heads",
-                               {form("sinks", {rows, 1}), coefficients("scales of out", to.out_scale),
-                                coefficients("offsets of out", to.out_offset)},
+                               {form("sinks", rows, 1), coefficients("scales of out", to_.out_scale),
+                                coefficients("offsets of out", to_.out_offset)},
                                {1, Pipe::load_vector, Pipe::vector}));
 }
 
-// [head|1, n] as [row, head, n].
-NdTensor Results::of_heads(const NdTensor& list, const RowWindow& window) const {
-  const NdTensor heads = list.extent(0) > 1 ? list.slice(0, window.head, window.heads) : spread(list, 0, window.heads);
-  return spread(heads.split(0, window.heads), 0, window.rows);
-}
-
-Tensor Results::coefficient(const Tensor& slot, const NdTensor& from, const RowWindow& window) const {
-  return slot.slice(0, window.count(), 0, from.extent(1) > 1 ? window.columns : 1);
-}
-
-void Results::load(const RowWindow& window) {
+void Results::load() {
   const auto slots = loaded_->acquire();
-  const auto rows = [&](const Tensor& tile) { return by_axes(tile).split(0, window.heads); };
-  if (to_.sinks.present())
-    core_.copy(rows(slots[0].slice(0, window.count(), 0, 1)), of_heads(to_.sinks.split(0, 1), window));
   const auto copy = [&](const Tensor& slot, const NdTensor& from) {
-    if (!from.present()) return;
-    const NdTensor of_rows = of_heads(from, window);
-    core_.copy(rows(coefficient(slot, from, window)),
-               from.extent(1) > 1 ? of_rows.slice(2, window.column, window.columns) : of_rows);
+    if (from.present())
+      core_.copy(by_axes(coefficient(slot, from, unit_.rows())).split(0, unit_.heads), of_heads(from, unit_));
   };
+  if (to_.sinks.present()) copy(slots[0], to_.sinks.split(0, 1));
   copy(slots[1], to_.out_scale);
   copy(slots[2], to_.out_offset);
   loaded_->commit();
@@ -77,82 +64,68 @@ void Results::add_sinks(const Tensor& sinks, const Tensor& sum, const Tensor& to
   core_.vcast(maximum, top);
 }
 
-void Results::begin(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
+void Results::begin(const QueryTile& unit, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
+  unit_ = unit, stored_rows_ = 0;
+  const index rows = unit.rows();
   std::array<Tensor, 3> loaded;
-  if (loaded_) load(window), loaded = loaded_->wait();
-  const Tensor factor = factor_.row_slice(0, window.count());
-  window_ = window, stored_rows_ = 0;
-  sum_ = sum, lse_ = top_.row_slice(0, window.count());
-  if (to_.sinks.present()) add_sinks(loaded[0].slice(0, window.count(), 0, 1), sum, total, maximum);
-  if (with_lse(window)) {
+  if (loaded_) load(), loaded = loaded_->wait();
+  const Tensor factor = factor_.row_slice(0, rows);
+  sum_ = sum, lse_ = top_.row_slice(0, rows);
+  if (to_.sinks.present()) add_sinks(loaded[0].slice(0, rows, 0, 1), sum, total, maximum);
+  if (to_.lse.present()) {
     core_.vunary(VectorOp::log, lse_, total);
     core_.vbinary(VectorOp::add, lse_, lse_, maximum);
   }
-  if (window.columns > 0) {
-    inverse_of(core_, factor, total, none_.row_slice(0, window.count()), zero_);
+  if (columns_ > 0) {
+    inverse_of(core_, factor, total, none_.row_slice(0, rows), zero_);
     if (to_.factor != 1) core_.vscalar(VectorOp::mul, factor, factor, to_.factor);
   }
-  if (coded()) coefficients_[0] = coefficient(loaded[1], to_.out_scale, window);
-  if (to_.out_offset.present()) coefficients_[1] = coefficient(loaded[2], to_.out_offset, window);
+  if (coded()) coefficients_[0] = coefficient(loaded[1], to_.out_scale, rows);
+  if (to_.out_offset.present()) coefficients_[1] = coefficient(loaded[2], to_.out_offset, rows);
   if (loaded_ && !coded()) loaded_->release();
 }
 
 // Whole queries, or heads of one.
 void Results::advance() {
-  const index first = stored_rows_, heads = window_.heads;
-  if (first == window_.count()) return;
-  const index step = window_.rows > 1 ? std::max<index>(1, block_ / heads) * heads : block_;
-  const index rows = std::min(step, window_.count() - first);
-  RowWindow part = window_;
-  if (window_.rows > 1)
-    part.row += first / heads, part.rows = rows / heads;
-  else
-    part.head += first, part.heads = rows;
+  const index first = stored_rows_, heads = unit_.heads;
+  if (first == unit_.rows()) return;
+  const index step = unit_.queries > 1 ? std::max<index>(1, block_ / heads) * heads : block_;
+  const index rows = std::min(step, unit_.rows() - first);
   const auto of = [&](const Tensor& tensor) { return tensor.row_slice(first, rows); };
   std::array<Tensor, 2> coefficients;
   if (coded()) coefficients[0] = of(coefficients_[0]);
   if (to_.out_offset.present()) coefficients[1] = of(coefficients_[1]);
-  store_part(part, of(sum_), of(factor_), of(lse_), coefficients);
+  store(unit_.part(first, rows), of(sum_), of(factor_), of(lse_), coefficients);
   stored_rows_ += rows;
-  if (loaded_ && coded() && stored_rows_ == window_.count()) loaded_->release();
+  if (loaded_ && coded() && stored_rows_ == unit_.rows()) loaded_->release();
 }
 
-void Results::store_part(const RowWindow& window, const Tensor& sum, const Tensor& factor, const Tensor& lse,
-                         const std::array<Tensor, 2>& coefficients) {
+void Results::store(const QueryTile& part, const Tensor& sum, const Tensor& factor, const Tensor& lse,
+                    const std::array<Tensor, 2>& coefficients) {
   const auto slots = stored_.acquire();
-  const Tensor out = slots[0].slice(0, window.count(), 0, window.columns);
-  if (with_lse(window)) core_.vcast(slots[1].slice(0, window.count(), 0, 1), lse);
-  if (window.columns > 0) {
-    core_.vbinary(VectorOp::mul, coded() ? sum : out, sum, factor);
-    if (coded()) {
-      core_.vbinary(VectorOp::mul, sum, sum, coefficients[0]);
-      if (to_.out_offset.present()) {
-        // Codes have no NaN: it counts as 0, and the code is the offset.
-        core_.vbinary(VectorOp::add, sum, sum, coefficients[1]);
-        core_.vcompare(Compare::equal, out, sum, sum);
-        core_.vselect(sum, out, sum, coefficients[1]);
-      }
-      core_.vcast(out, sum);
+  const index rows = part.rows();
+  const Tensor out = slots[0].slice(0, rows, 0, columns_);
+  if (to_.lse.present()) core_.vcast(slots[1].slice(0, rows, 0, 1), lse);
+  if (columns_ > 0) core_.vbinary(VectorOp::mul, coded() ? sum : out, sum, factor);
+  if (columns_ > 0 && coded()) {
+    core_.vbinary(VectorOp::mul, sum, sum, coefficients[0]);
+    if (to_.out_offset.present()) {
+      // Codes have no NaN: it counts as 0, and the code is the offset.
+      core_.vbinary(VectorOp::add, sum, sum, coefficients[1]);
+      core_.vcompare(Compare::equal, out, sum, sum);
+      core_.vselect(sum, out, sum, coefficients[1]);
     }
+    core_.vcast(out, sum);
   }
   stored_.commit();
   const auto filled = stored_.wait();
-  const auto rows = [&](const Tensor& tile) { return by_axes(tile).split(0, window.heads); };
-  if (window.columns > 0)
-    core_.copy(window.of(to_.out).slice(2, window.column, window.columns),
-               rows(filled[0].slice(0, window.count(), 0, window.columns)));
-  if (with_lse(window)) core_.copy(window.of(to_.lse).split(1, 1), rows(filled[1].slice(0, window.count(), 0, 1)));
+  const auto axes = [&](const Tensor& tile, index columns) {
+    return by_axes(tile.slice(0, rows, 0, columns)).split(0, part.heads);
+  };
+  if (columns_ > 0) core_.copy(problem_.rows(to_.out, part), axes(filled[0], columns_));
+  if (to_.lse.present()) core_.copy(problem_.rows(to_.lse, part).split(1, 1), axes(filled[1], 1));
   stored_.release();
 }
-
-namespace {
-
-RowWindow window_of(const AttentionCall& problem, const QueryTile& unit) {
-  const AttentionSequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
-  return {s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads, 0, problem.v.dim};
-}
-
-}  // namespace
 
 PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionCall& problem, index units, index rows) {
   if (problem.splits == 1) return {};
@@ -164,26 +137,19 @@ PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionCall& proble
 
 Finish::Finish(Core& core, const AttentionCall& problem, const PartsWorkspace& space, index rows, index block,
                std::uint32_t blocks)
-    : core_(core), problem_(problem), space_(space) {
-  if (problem.splits == 1) {
-    results_.emplace(core, problem.bound.to, rows, block, problem.v.dim, blocks);
-    return;
-  }
-  const auto of = [](index n) { return std::max<index>(n, 2); };
-  part_.emplace(core.ring<3>("part",
-                             {{{"partial sum", Space::vector, {of(rows), of(problem.v.dim)}, DType::f32, Layout::nd},
-                               {"partial total", Space::vector, {1, of(rows)}, DType::f32, Layout::nd},
-                               {"partial maximum", Space::vector, {1, of(rows)}, DType::f32, Layout::nd}}},
-                             {1, Pipe::vector, Pipe::store}));
+    : core_(core), space_(space) {
+  if (problem.splits == 1)
+    results_.emplace(core, problem, rows, block, blocks);
+  else
+    part_.emplace(core.ring<3>(
+        "part",
+        {form("partial sum", rows, problem.v.dim), form("partial total", 1, rows), form("partial maximum", 1, rows)},
+        {1, Pipe::vector, Pipe::store}));
 }
 
 void Finish::begin(const QueryTile& unit, index number, index first, const Tensor& sum, const Tensor& total,
                    const Tensor& maximum) {
-  if (results_) return results_->begin(window_of(problem_, unit), sum, total, maximum);
-  store_part(number, first, sum, total, maximum);
-}
-
-void Finish::store_part(index number, index first, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
+  if (results_) return results_->begin(unit, sum, total, maximum);
   const index rows = sum.rows();
   const auto row = [&](const Tensor& slot) { return slot.slice(0, 1, 0, rows); };
   const auto slots = part_->acquire();
@@ -205,13 +171,11 @@ void merge_parts(Core& core, const AttentionCall& problem, const std::vector<Que
   const index splits = problem.splits, dim = problem.v.dim;
   const auto room = static_cast<index>(core.device().memory(Space::vector).bytes);
   const index most = std::clamp<index>(room / 8 / (splits * round_up(dim, 32) * 4), 1, problem.group());
-  const auto of = [](index n) { return std::max<index>(n, 2); };
   auto parts = core.ring<3>("parts",
-                            {{{"partial maxima", Space::vector, {splits, of(most)}, DType::f32, Layout::nd},
-                              {"partial totals", Space::vector, {splits, of(most)}, DType::f32, Layout::nd},
-                              {"partial sums", Space::vector, {of(splits * most), of(dim)}, DType::f32, Layout::nd}}},
+                            {form("partial maxima", splits, most), form("partial totals", splits, most),
+                             form("partial sums", splits * most, dim)},
                             {2, Pipe::load_vector, Pipe::vector});
-  Results results(core, problem.bound.to, most, most, dim);
+  Results results(core, problem, most, most);
   const Tensor top_of_all = core.alloc("maximum over splits", Space::vector, {most, 1}, DType::f32);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
 
@@ -247,9 +211,8 @@ void merge_parts(Core& core, const AttentionCall& problem, const std::vector<Que
           core.vbinary(VectorOp::add, column(partial, 0), column(partial, 0), total);
           core.vbinary(VectorOp::add, part(0), part(0), part(s));
         }
-        RowWindow window = window_of(problem, unit);
-        window.row += query, window.rows = 1, window.head += head, window.heads = rows;
-        results.store(window, part(0), column(partial, 0), maximum);
+        results.begin(unit.part(query * unit.heads, unit.heads).part(head, rows), part(0), column(partial, 0), maximum);
+        results.finish();
         parts.release();
       }
   }

@@ -17,51 +17,39 @@
 
 namespace inlay::npu {
 
-// Rows (query, head) of out, and the columns of them.
-struct RowWindow {
-  index outer = 0, row = 0, rows = 0, head = 0, heads = 0, column = 0, columns = 0;
-  index count() const { return rows * heads; }
-  // Of [outer, row, head, ..].
-  NdTensor of(const NdTensor& tensor) const { return tensor.at(0, outer).slice(0, row, rows).slice(1, head, heads); }
-};
-
 class Results {
  public:
-  // Of windows of `rows` at most, which leave `block` at a time, so many on their way.
-  Results(Core& core, const Outputs& to, index rows, index block, index columns, std::uint32_t blocks = 2);
-  // Of a window's rows; what is given is overwritten. The caller has a chain of the vector unit open.
-  void store(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
-    begin(window, sum, total, maximum);
-    finish();
-  }
-  // The same block by block between other work of the vector unit: what is given must stay until the last is stored.
-  void begin(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum);
+  // Of units of `rows` at most, which leave `block` at a time, so many on their way.
+  Results(Core& core, const AttentionCall& problem, index rows, index block, std::uint32_t blocks = 2);
+  // Block by block between other work of the vector unit: what is given is overwritten, and must stay until the last is
+  // stored. The caller has a chain of the vector unit open.
+  void begin(const QueryTile& unit, const Tensor& sum, const Tensor& total, const Tensor& maximum);
   void advance();
   void finish() {
-    while (stored_rows_ < window_.count()) advance();
+    while (stored_rows_ < unit_.rows()) advance();
   }
 
  private:
   bool coded() const { return to_.out_scale.present(); }
-  NdTensor of_heads(const NdTensor& list, const RowWindow& window) const;
-  Tensor coefficient(const Tensor& slot, const NdTensor& from, const RowWindow& window) const;
-  void load(const RowWindow& window);
-  bool with_lse(const RowWindow& window) const { return to_.lse.present() && window.column == 0; }
-  // Scales and offsets of codes.
-  void store_part(const RowWindow& window, const Tensor& sum, const Tensor& factor, const Tensor& lse,
-                  const std::array<Tensor, 2>& coefficients);
+  Tensor coefficient(const Tensor& slot, const NdTensor& from, index rows) const {
+    return slot.slice(0, rows, 0, from.extent(1) > 1 ? columns_ : 1);
+  }
+  void load();
+  void store(const QueryTile& part, const Tensor& sum, const Tensor& factor, const Tensor& lse,
+             const std::array<Tensor, 2>& coefficients);
   void add_sinks(const Tensor& sinks, const Tensor& sum, const Tensor& total, const Tensor& maximum);
 
   Core& core_;
+  const AttentionCall& problem_;
   const Outputs& to_;
-  const index block_;
+  const index block_, columns_;
   std::optional<TupleRing<3>> loaded_;  // sinks, scales, offsets
   TupleRing<2> stored_;                 // out, lse
   Tensor zero_, none_, factor_, top_;
-  RowWindow window_;  // that is being stored
+  QueryTile unit_{};  // that is being stored
   index stored_rows_ = 0;
   Tensor sum_, lse_;
-  std::array<Tensor, 2> coefficients_;
+  std::array<Tensor, 2> coefficients_;  // scales and offsets of codes
 };
 
 struct PartsWorkspace {
@@ -76,13 +64,8 @@ class Finish {
   // Of `rows` at most, which leave `block` at a time, so many on their way.
   Finish(Core& core, const AttentionCall& problem, const PartsWorkspace& space, index rows, index block,
          std::uint32_t blocks = 2);
-  // Rows of `unit`, the number-th of all, from row `first` of it on. What is given is overwritten.
-  void store(const QueryTile& unit, index number, index first, const Tensor& sum, const Tensor& total,
-             const Tensor& maximum) {
-    begin(unit, number, first, sum, total, maximum);
-    finish();
-  }
-  // The same block by block (Results).
+  // Rows of `unit`, the number-th of all, from row `first` of it on. What is given is overwritten, and must stay until
+  // all is stored (Results).
   void begin(const QueryTile& unit, index number, index first, const Tensor& sum, const Tensor& total,
              const Tensor& maximum);
   void advance() {
@@ -93,10 +76,7 @@ class Finish {
   }
 
  private:
-  void store_part(index number, index first, const Tensor& sum, const Tensor& total, const Tensor& maximum);
-
   Core& core_;
-  const AttentionCall& problem_;
   const PartsWorkspace& space_;
   std::optional<Results> results_;
   std::optional<TupleRing<3>> part_;  // sum, total, maximum
@@ -106,7 +86,7 @@ class Finish {
 void merge_parts(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                  const PartsWorkspace& space);
 
-// Flags of vector units: has one seen a sum that is no number? (pipeline.hpp)
+// Flags of vector units: has one seen a sum that is no number? (pipeline.cpp)
 Tensor nonfinite_flags(GlobalMemory& memory);
 
 class NonfiniteFlag {

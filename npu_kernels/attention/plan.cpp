@@ -1,7 +1,6 @@
 #include "npu_kernels/attention/plan.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "tile_machine/arithmetic/rounding.hpp"
 
@@ -27,7 +26,7 @@ Numbers plan_numbers(const Device& device, const AttentionCall& problem, NpuActi
   numbers.q_pieces = exact && !f16_q ? 2 : 1;
   numbers.weight_pieces = exact ? 2 : 1;
   const float scale = problem.scale * problem.k.factor;
-  const bool plain = !problem.bias.present() && !problem.alibi_slopes.present() && problem.softcap == 0 && scale > 0;
+  const bool plain = !problem.biased() && problem.softcap == 0 && scale > 0;
   numbers.f16_scores = !exact && problem.chunk_invariant && plain && device.drain(DType::f32, DType::f16) != nullptr;
   if (numbers.f16_scores && !drains_to_vector(device)) numbers.products = DType::f16;
   const DrainForm* form = device.drain(DType::f32, numbers.f16_scores ? DType::f16 : DType::f32);
@@ -116,8 +115,7 @@ bool hides(const AttentionCall& p, const std::vector<QueryTile>& units) {
   if (p.bias.present() || p.mask.present() || p.packed_mask.present() || (p.chunk_invariant && p.window_left >= 0))
     return true;
   return std::any_of(units.begin(), units.end(), [&](const QueryTile& unit) {
-    const AttentionSequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
-    const KeyRange first = p.visible(s, unit.query), last = p.visible(s, unit.query + unit.queries - 1);
+    const auto [first, last] = p.ends(unit);
     return first.begin != last.begin || first.end != last.end;
   });
 }
@@ -199,93 +197,6 @@ void add_workspace(GlobalMemory& memory, const AttentionCall& p, const std::vect
   if (!left)
     space.weights = memory.workspace("weights", {in_flight * weights_ahead * weight_pieces, t.tokens}, DType::f16);
   if (blocks_pay(device, p, units, plan)) plan.cache = cache_blocks(memory, p);
-}
-
-std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, std::uint32_t cores) {
-  constexpr index of_a_tile = 64;  // rows that the way of K and V counts for
-  const auto cost = [&](index i) {
-    const QueryTile& unit = units[static_cast<std::size_t>(i)];
-    return std::max<index>(0, unit.end - unit.begin) * (unit.rows() + of_a_tile);
-  };
-  std::vector<index> order(units.size());
-  std::iota(order.begin(), order.end(), index{0});
-  std::stable_sort(order.begin(), order.end(), [&](index a, index b) { return cost(a) > cost(b); });
-  std::vector<std::vector<index>> shares(cores);
-  std::vector<index> load(cores, 0);
-  for (const index i : order) {
-    const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    shares[least].push_back(i);
-    load[least] += cost(i) + 1;
-  }
-  // What one unit has of K and V the next one may find there.
-  const auto same_keys = [&](index i) {
-    const QueryTile& unit = units[static_cast<std::size_t>(i)];
-    return std::pair{unit.sequence, unit.kv_head};
-  };
-  for (std::vector<index>& share : shares)
-    std::stable_sort(share.begin(), share.end(), [&](index a, index b) { return same_keys(a) < same_keys(b); });
-  return shares;
-}
-
-TileWork part_of(const Core& core, const QueryTile& unit, index number) {
-  TileWork work{&unit, number, 0, {}, unit, {}, false, false, false};
-  QueryTile& mine = work.mine_unit;
-  if (unit.queries > 1) {
-    const RowRange queries = my_rows(core, unit.queries);
-    work.mine = {queries.first * unit.heads, queries.count * unit.heads};
-    mine.query += queries.first, mine.queries = queries.count;
-  } else {
-    work.mine = my_rows(core, unit.heads);
-    mine.head += work.mine.first, mine.heads = work.mine.count;
-  }
-  return work;
-}
-
-std::vector<TileWork> tile_works(const Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
-                                 const AttentionPlan& plan) {
-  std::vector<TileWork> works;
-  const index trim = plan.tiles.causal_trim, vectors = core.vector_dim();
-  index turn = 0;
-  for (const index i : plan.shares[core.block_idx()]) {
-    TileWork work = part_of(core, units[static_cast<std::size_t>(i)], i);
-    const QueryTile& unit = *work.unit;
-    // Rows that end alike must be those of one vector unit.
-    work.causal_trim =
-        unit.queries > 1 && trim > 0 && (vectors == 1 || ceil_div(unit.queries, vectors) * unit.heads % trim == 0);
-    const std::vector<KeyTile> tiles = key_tiles(problem, unit, plan.tiles.tokens);
-    work.turn = turn;
-    for (std::size_t t = 0; t < tiles.size(); ++t) {
-      work.tile = tiles[t];
-      work.first = t == 0, work.last = t + 1 == tiles.size();
-      works.push_back(work);
-    }
-    turn += tiles.empty() ? 0 : 1;
-  }
-  return works;
-}
-
-index keys_of(const AttentionCall& problem, const Tiles& tiles, const TileWork& work, index row) {
-  if (!work.causal_trim) return work.tile.count;
-  const QueryTile& unit = *work.unit;
-  const index last = std::min((row / tiles.causal_trim + 1) * tiles.causal_trim, unit.rows()) - 1;
-  const AttentionSequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
-  const KeyRange seen = problem.visible(s, unit.query + last / unit.heads);
-  return std::clamp<index>(seen.end - work.tile.first, 1, work.tile.count);  // a hidden one rather than none
-}
-
-std::vector<RowBlock> row_blocks(const AttentionCall& problem, const Tiles& tiles, const TileWork& work) {
-  std::vector<RowBlock> blocks;
-  const QueryTile& mine = work.mine_unit;
-  for (index first = 0; first < work.mine.count; first += tiles.block) {
-    RowBlock block{first, std::min(tiles.block, work.mine.count - first), 0, mine};
-    block.keys = keys_of(problem, tiles, work, work.mine.first + first);
-    if (mine.queries > 1)
-      block.unit.query += first / mine.heads, block.unit.queries = block.rows / mine.heads;
-    else
-      block.unit.head += first, block.unit.heads = block.rows;
-    blocks.push_back(block);
-  }
-  return blocks;
 }
 
 }  // namespace inlay::npu

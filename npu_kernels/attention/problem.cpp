@@ -13,16 +13,28 @@ NdTensor spread(const NdTensor& tensor, int axis, index extent) {
   return result;
 }
 
-NdTensor with_axis(const NdTensor& tensor, int axis) {
-  NdTensor result = tensor;
-  for (auto a = static_cast<std::size_t>(tensor.rank); a > static_cast<std::size_t>(axis); --a) {
-    result.extents[a] = tensor.extents[a - 1];
-    result.strides[a] = tensor.strides[a - 1];
-  }
-  result.extents[static_cast<std::size_t>(axis)] = 1;
-  result.strides[static_cast<std::size_t>(axis)] = 0;
-  ++result.rank;
+NdTensor of_heads(const NdTensor& list, const QueryTile& unit) {
+  const NdTensor heads = list.extent(0) > 1 ? list.slice(0, unit.head, unit.heads) : spread(list, 0, unit.heads);
+  return spread(heads.split(0, unit.heads), 0, unit.queries);
+}
+
+QueryTile QueryTile::part(index first, index count) const {
+  QueryTile result = *this;
+  if (queries > 1)
+    result.query += first / heads, result.queries = count / heads;
+  else
+    result.head += first, result.heads = count;
   return result;
+}
+
+std::pair<KeyRange, KeyRange> AttentionCall::ends(const QueryTile& unit) const {
+  const AttentionSequence& s = sequence(unit);
+  return {visible(s, unit.query), visible(s, unit.query + unit.queries - 1)};
+}
+
+NdTensor AttentionCall::rows(const NdTensor& tensor, const QueryTile& unit) const {
+  const AttentionSequence& s = sequence(unit);
+  return tensor.at(0, s.q_outer).slice(0, s.q_row + unit.query, unit.queries).slice(1, unit.head, unit.heads);
 }
 
 Cached bind_cache(GlobalMemory& memory, const std::string& name, const AttentionKv<Host>& cache) {
@@ -100,6 +112,16 @@ std::vector<KeyTile> key_tiles(const AttentionCall& problem, const QueryTile& un
   for (; first < unit.end; first += tokens) tiles.push_back({first, std::min(tokens, unit.end - first), false});
   if (!tiles.empty()) tiles.back().last = true;
   return tiles;
+}
+
+std::vector<index> blocks_of(Core& core, const AttentionCall& problem, const TokenRange& range) {
+  std::vector<index> blocks;
+  const index size = problem.block_size();
+  if (!problem.block_table.present()) return blocks;
+  const Tensor row = problem.bound.block_table.at(0, problem.number_of(*range.sequence)).matrix();
+  for (index i = range.first / size; i * size < range.first + range.count; ++i)
+    blocks.push_back(static_cast<index>(core.scalar_read(row, 0, i)));
+  return blocks;
 }
 
 RooflineWork bounds_of(const AttentionCall& p) {

@@ -26,7 +26,7 @@ ScoreRules::ScoreRules(Core& core, const AttentionCall& problem, index rows, ind
   bound_ = column("bound", DType::f32);
   core.vfill(hidden_, minus_infinity);
   core.viota(column_, {});
-  if (biased()) bias_ = full("bias in f32");
+  if (problem.biased()) bias_ = full("bias in f32");
   if (problem.alibi_slopes.present()) distance_ = full("distance");
   if (problem.packed_mask.present()) {
     places_ = row("bits"), shifts_ = row("shifts"), bits_ = row("seen bits");
@@ -44,10 +44,9 @@ ScoreRules::ScoreRules(Core& core, const AttentionCall& problem, index rows, ind
 }
 
 bool ScoreRules::concern(const QueryTile& unit, const KeyTile& tile) const {
-  if (biased() || problem_.softcap > 0 || problem_.mask.present() || problem_.packed_mask.present()) return true;
-  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
-  const KeyRange of_first = problem_.visible(s, unit.query);
-  const KeyRange of_last = problem_.visible(s, unit.query + unit.queries - 1);
+  if (problem_.biased() || problem_.softcap > 0 || problem_.mask.present() || problem_.packed_mask.present())
+    return true;
+  const auto [of_first, of_last] = problem_.ends(unit);
   return std::max(of_first.begin, of_last.begin) > tile.first ||
          std::min(of_first.end, of_last.end) < tile.first + tile.count;
 }
@@ -71,13 +70,13 @@ void ScoreRules::load_rows(const Tensor& slot, const NdTensor& from, const KeyTi
     return tensor.extent(axis) > 1 ? tensor.slice(axis, first, count) : spread(tensor, axis, count);
   };
   const NdTensor rows = part(part(of_sequence, 0, unit_.head, unit_.heads), 1, unit_.query, unit_.queries);
-  const index column = problem_.sequences[static_cast<std::size_t>(unit_.sequence)].column + tile.first;
+  const index column = problem_.sequence(unit_).column + tile.first;
   core_.copy(by_axes(slot.slice(0, unit_.rows(), 0, tile.count)).split(0, unit_.heads),
              rows.slice(2, column, tile.count).permuted({1, 0, 2}));
 }
 
 index ScoreRules::first_bit(index query, const KeyTile& tile) const {
-  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const AttentionSequence& s = problem_.sequence(unit_);
   return s.packed * 8 + (unit_.query + query) * s.keys + tile.first;
 }
 
@@ -105,9 +104,7 @@ template <class Write> void ScoreRules::demand(const Tensor& used, Write&& write
 
 // Column c is seen from first[r] = position(r) - left - key 0 on, and before end[r] = position(r) + right + 1 - key 0.
 void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
-  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
-  const KeyRange of_first = problem_.visible(s, unit_.query);
-  const KeyRange of_last = problem_.visible(s, unit_.query + unit_.queries - 1);
+  const auto [of_first, of_last] = problem_.ends(unit_);
   const Tensor bound = bound_.row_slice(0, used.rows()), keys = column_.slice(0, 1, 0, used.columns());
   const auto bounded = [&](Compare how, index of_first_query) {
     demand(used, [&](const Tensor& to) {
@@ -116,7 +113,7 @@ void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
       core_.vcompare(how, to, keys, bound);
     });
   };
-  const index position = s.position + unit_.query, end = tile.first + tile.count;
+  const index position = problem_.sequence(unit_).position + unit_.query, end = tile.first + tile.count;
   // Where a window begins before key 0, or ends behind the last key, there is nothing to compare with.
   if (problem_.window_left >= 0 && std::max(of_first.begin, of_last.begin) > tile.first)
     bounded(Compare::greater_equal, position - std::min(problem_.window_left, 2 * farthest_position));
@@ -125,23 +122,20 @@ void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
 }
 
 void ScoreRules::hide_ends(const Tensor& scores, const KeyTile& tile) {
-  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
   const index columns = scores.columns(), align = index{core_.device().vector.align};
-  const index end = std::clamp<index>(problem_.visible(s, unit_.query).end - tile.first, 0, columns);
-  const index from = end / align * align, rows = scores.rows(), count = columns - from;
+  const index end =
+      std::clamp<index>(problem_.visible(problem_.sequence(unit_), unit_.query).end - tile.first, 0, columns);
+  const index from = end / align * align, count = columns - from;
   if (count == 0) return;
-  const Tensor bound = bound_.row_slice(0, rows), seen = seen_.slice(0, rows, 0, count);
-  const index of_first_query = s.position + unit_.query + std::min(problem_.window_right, 2 * farthest_position) + 1;
-  const index local = std::clamp(of_first_query - tile.first - from, -far, far);
-  core_.vscalar(VectorOp::add, bound, query_.row_slice(0, rows), static_cast<float>(local));
-  core_.vcompare(Compare::less, seen, column_.slice(0, 1, 0, count), bound);
-  const Tensor behind = scores.slice(0, rows, from, count);
-  core_.vselect(behind, seen, behind, hidden_);
+  const Tensor behind = scores.slice(0, scores.rows(), from, count);
+  partial_ = false;
+  demand_window(behind, {tile.first + from, count, tile.last});
+  if (partial_) core_.vselect(behind, seen_.slice(0, scores.rows(), 0, count), behind, hidden_);
 }
 
 // slope * (key - position of the row): exact as far as f32 counts.
 void ScoreRules::add_slopes(const Tensor& bias, const KeyTile& tile) {
-  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const AttentionSequence& s = problem_.sequence(unit_);
   const Tensor distance = problem_.bias.present() ? distance_.slice(0, bias.rows(), 0, bias.columns()) : bias;
   core_.viota(distance, {.first = static_cast<double>(tile.first - s.position - unit_.query)});
   core_.vbinary(VectorOp::sub, distance, distance, query_.row_slice(0, bias.rows()));
@@ -180,7 +174,7 @@ bool ScoreRules::apply(const Tensor& scores, const KeyTile& tile) {
   if (problem_.mask.present())
     demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::equal, to, used(loaded[1]), 0.0f); });
   if (problem_.packed_mask.present()) demand(scores, [&](const Tensor& to) { unpack(to, loaded[2], tile); });
-  if (!biased()) {
+  if (!problem_.biased()) {
     if (loaded_) loaded_->release();
     softcap(scores);
   } else {

@@ -40,7 +40,6 @@ class ScoreRules {
   Tensor seen(index row, index count) const { return seen_.slice(row, 1, 0, count).reshape({count, 1}); }
 
  private:
-  bool biased() const { return problem_.bias.present() || problem_.alibi_slopes.present(); }
   Tensor full(const char* name, DType dtype = DType::f32) {
     return core_.alloc(name, Space::vector, {std::max<index>(rows_, 2), std::max<index>(tokens_, 2)}, dtype);
   }
