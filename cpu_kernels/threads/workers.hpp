@@ -115,14 +115,16 @@ struct Threads::Workers {
     if (!few) job = next;
     // Where one is missing none is handed its part: what others have to take of it is no stream of theirs.
     const bool hand = few && sleepers.load(std::memory_order_relaxed) + absent.load(std::memory_order_relaxed) == 0;
-    const auto begin = [&](std::size_t i) { return (static_cast<std::uint64_t>(count) * i + threads - 1) / threads; };
-    for (std::size_t i = few ? threads : 1; i-- > 0;) {
-      if (few) lanes[i].job = next;
-      if (hand)
-        lanes[i].word.store(range(begin(i), begin(i + 1)));
-      else if (i == 0)
-        lanes[0].word.store(range(0, static_cast<std::uint64_t>(count)));
+    // Jobs before ranges: who has no part yet may take some of another's, and then needs none.
+    if (few)
+      for (Lane& lane : lanes) lane.job = next;
+    auto end = static_cast<std::uint64_t>(count);
+    for (std::size_t i = threads; hand && --i > 0;) {
+      const std::uint64_t begin = (static_cast<std::uint64_t>(count) * i + threads - 1) / threads;
+      std::uint64_t own = lanes[i].word.load();
+      if (empty(own) && lanes[i].word.compare_exchange_strong(own, range(begin, end))) end = begin;
     }
+    lanes[0].word.store(range(0, end));
     call_sleepers(1);  // who calls another when it has its part
     take(0);
     if (const auto ended = [&] { return finished(); };
