@@ -19,7 +19,8 @@ class Announced {
   void announce(const void* begin, std::size_t bytes) {
     begin_.store(reinterpret_cast<std::uintptr_t>(begin), std::memory_order_relaxed);
     bytes_.store(bytes, std::memory_order_relaxed);
-    number_.fetch_add(1, std::memory_order_release);
+    // No addition in one: who announces would wait for the line, which others look at.
+    number_.store(number_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
   // One thread's place in it.

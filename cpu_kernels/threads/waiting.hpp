@@ -26,6 +26,7 @@ inline void pause() {
 
 // Until done(), or for `most`: whether it is. Between two looks meanwhile() does a little, and says whether it did.
 template <class Done, class Meanwhile> bool spin(std::chrono::microseconds most, Done&& done, Meanwhile&& meanwhile) {
+  if (done()) return true;  // before the clock is asked
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + most;
   do

@@ -241,6 +241,19 @@ TEST(threads, a_million_empty_jobs) {
   EXPECT_EQ(ran, std::vector<int>(2, jobs));
 }
 
+// A thread that still looks for tasks of one job is handed those of the next.
+TEST(threads, empty_jobs_of_few_tasks) {
+  for (int width : {3, 4, 5}) {
+    Threads pool({.width = width});
+    for (index tasks : {2, 3, 5, 9})
+      for (int job = 0; job < 500; ++job) {
+        std::array<int, 9> ran{};
+        pool.parallel()(tasks, [&](index i) { ++ran[static_cast<std::size_t>(i)]; });
+        for (index i = 0; i < 9; ++i) ASSERT_EQ(ran[static_cast<std::size_t>(i)], i < tasks) << width << ", " << i;
+      }
+  }
+}
+
 // In the child nothing is left of the threads, and another thread was at work in the pool when it was born.
 TEST(threads, a_child_of_fork_makes_its_own) {
   if (test::thread_sanitizer) GTEST_SKIP() << "not under ThreadSanitizer, which ends such a child";

@@ -5,6 +5,9 @@
 // Replay goes from step to step and calls what each one names: it takes no memory, looks at no shape and checks
 // nothing. An operator is views and scalars without memory of its own, so that it is copied as bytes and read where it
 // lies.
+//
+// Asking memory for 4 KB of the steps that come next, which weights have driven from the caches since the last pass, is
+// worth less than 1%: SmolLM2-135M 0.99 and 1.01 of the speed (Zen 4, 15 and 21 turns).
 #pragma once
 
 #include <cstddef>
