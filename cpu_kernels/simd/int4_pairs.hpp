@@ -4,8 +4,9 @@
 //
 //   PairCodes<Level, Kind>   (words, table): four words as two pairs of channels
 //   PairInputs<Level>        load(x): the activations of a word of two rows, side by side
-//   PairSums<Level>          (start): int32 of four channels by two rows, from start[0] and start[1]; add(codes,
-//   inputs) PairFloats<Level>        two registers in the same order: of_sums, of_channels, of_rows, load, store
+//   PairSums<Level>          (start): int32 of four channels by two rows, from start[0] and start[1];
+//                            add(codes, inputs)
+//   PairFloats<Level>        two registers in the same order: of_sums, of_channels, of_rows, load, store
 //   to_rows(pairs)           its registers as four channels of either row
 //
 //   low    c0 r0 | c0 r1 | c1 r0 | c1 r1          high    c2 r0 | c2 r1 | c3 r0 | c3 r1
