@@ -61,16 +61,6 @@ const std::set<std::string> exceptions = {
     // heads of no element
     "tokens.cpp: core_.vfill(column(peaks_, all.rows()), 0);",
     "tokens.cpp: core_.vfill(column(probes_, all.rows()), 0);",
-    // deep layers of many rows, of memories of 4 MB and more: tests/npu/programs/depth_cuts.cpp
-    "epilogue.cpp: core_.copy(ring_.acquire().slice(0, m, 0, n), all_.slice(sums.row, m, sums.column, n));",
-    "epilogue.cpp: ring_.commit();",
-    "epilogue.cpp: core_.vbinary(VectorOp::add, to, ring_.wait().slice(0, c.rows(), 0, c.columns()), c);",
-    "epilogue.cpp: ring_.release();",
-    "epilogue.cpp: const Tensor out = out_.acquire().slice(0, m, 0, n);",
-    "epilogue.cpp: core_.vcast(out, sums.tile);",
-    "epilogue.cpp: out_.commit();",
-    "epilogue.cpp: core_.copy(so_far_.slice(sums.row, m, sums.column, n), out_.wait().slice(0, m, 0, n));",
-    "epilogue.cpp: out_.release();",
     // no more items than slots
     "products.cpp: makers.left(a.acquire());",
     "products.cpp: flags_.acquire();",
