@@ -64,13 +64,13 @@ TEST(layer_kinds, full_layers_have_heads_of_their_own) {
   newer["per_layer_config"] = {{"5", {{"head_dim", 512}, {"num_key_value_heads", 4}}},
                                {"11", {{"head_dim", 512}, {"num_key_value_heads", 4}}}};
   EXPECT_EQ(read(newer).per_layer, c.per_layer);
-  // It counts alone: a layer that it does not name, or not whole, has what all have.
+  // It counts alone: what it does not say of a layer is as in all.
   newer["global_head_dim"] = 512, newer["num_global_key_value_heads"] = 4;
-  newer["per_layer_config"] = {{"5", {{"head_dim", 512}}}};
+  newer["per_layer_config"]["5"].erase("num_key_value_heads");
   const ModelConfig named = read(newer);
   EXPECT_EQ(named.layer(5).head_dim, 512);
   EXPECT_EQ(named.layer(5).kv_heads, 16);
-  EXPECT_EQ(named.layer(11).head_dim, 256);
+  EXPECT_EQ(named.layer(11).kv_heads, 4);
   Json silent = gemma4();
   for (const char* key :
        {"global_head_dim", "num_global_key_value_heads", "attention_k_eq_v", "hidden_size_per_layer_input"})
