@@ -240,6 +240,17 @@ TEST(linear_w4a16, imports_onnx) {
       }
 }
 
+// 4 bits of 2^62 + 64 inputs are 32 bytes for who multiplies first, and k inputs of such a group are beyond them.
+TEST(linear_w4a16, a_group_of_onnx_whose_bits_overflow_is_refused) {
+  Tensor<3> b(DType::u8, {1, 1, 32});
+  Tensor<2> scales(DType::f32, {1, 1});
+  OnnxWeight from{.b = b, .scales = scales};
+  from.k = 4096, from.group = (index{1} << 62) + 64;
+  const auto weight = import_onnx(from);
+  ASSERT_FALSE(weight.has_value());
+  EXPECT_NE(weight.error().message().find("b has shape"), std::string_view::npos) << weight.error().message();
+}
+
 TEST(linear_w4a16, imports_refuse_what_they_do_not_know) {
   Tensor<2> qweight(DType::i32, {16, 24}), qzeros(DType::i32, {4, 3}), scales(DType::f16, {4, 24});
   Tensor<1> g_idx(DType::i32, {128});

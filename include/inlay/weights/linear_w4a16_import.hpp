@@ -259,7 +259,7 @@ inline Expected<PackedW4> import_onnx(const OnnxWeight& from, const Parallel& pa
   if (from.group == 0 || !detail::bad_group(from.group).empty())
     return detail::refused("group", "is " + std::to_string(from.group) + "; it must be a positive multiple of 8");
   const index n = from.b.extents[0], blocks = w4_groups(from.k, from.group);
-  if (std::string why = detail::misfit(from.b, DType::u8, {n, blocks, from.group * from.bits / 8}); !why.empty())
+  if (std::string why = detail::misfit(from.b, DType::u8, {n, blocks, from.group / 8 * from.bits}); !why.empty())
     return detail::refused("b", why);
   if (std::string why = detail::misfit(from.scales, floats, {n, blocks}); !why.empty())
     return detail::refused("scales", why);
