@@ -54,11 +54,10 @@ Status call(const inlay_backend* backend, const char* op, const inlay_argument* 
 
 // Of an operator, or of a packer of weights.
 Status find_fields(const char* op, std::span<const FieldRow>& fields) {
-  for (const PackerRow& packer : packers)
-    if (op != nullptr && std::string_view(packer.name) == op) {
-      fields = packer.fields;
-      return {};
-    }
+  if (const PackerRow* packer = op == nullptr ? nullptr : find_packer(op)) {
+    fields = packer->fields;
+    return {};
+  }
   const OperatorRow* row = nullptr;
   if (Status status = find(op, row); !status.ok()) return status;
   fields = row->fields;

@@ -70,12 +70,6 @@ Status check(const ImportOnnx& packer) {
   });
 }
 
-void give_linear_int8(inlay_weight& weight, ConstView<3> packed, ConstView<1> sums) {
-  weight.op = "linear_int8";
-  weight.call.give("weight", packed);
-  weight.call.give("weight_sum", sums);
-}
-
 Status pack(const PackLinear& packer, const Parallel& parallel, const Computing&, inlay_weight& weight) {
   const auto [n, k] = packer.weight.extents;
   const DType dtype = dtype_of(packer.dtype, packer.weight.dtype);
@@ -89,8 +83,9 @@ Status pack(const PackLinearInt8& packer, const Parallel&, const Computing&, inl
   const auto [n, k] = packer.weight.extents;
   const View<3> packed = weight.make<3>(DType::i8, linear_int8::packed_extents(n, k));
   const View<1> sums = weight.make<1>(DType::i32, {n});
-  weight.n = n, weight.k = k;
-  give_linear_int8(weight, packed, sums);
+  weight.op = "linear_int8", weight.n = n, weight.k = k;
+  weight.call.give("weight", ConstView<3>(packed));
+  weight.call.give("weight_sum", ConstView<1>(sums));
   return pack_linear_int8(packer.weight, packed, sums);
 }
 
@@ -181,5 +176,11 @@ constexpr PackerRow rows[] = {packer_row<PackLinear>,    packer_row<PackLinearIn
 }  // namespace
 
 constinit const std::span<const PackerRow> packers = rows;
+
+const PackerRow* find_packer(std::string_view name) {
+  for (const PackerRow& row : packers)
+    if (row.name == name) return &row;
+  return nullptr;
+}
 
 }  // namespace inlay::c

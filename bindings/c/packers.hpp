@@ -120,4 +120,7 @@ struct PackerRow {
 
 extern const std::span<const PackerRow> packers;
 
+// The one of this name, or null.
+const PackerRow* find_packer(std::string_view name);
+
 }  // namespace inlay::c

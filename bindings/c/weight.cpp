@@ -15,14 +15,9 @@ namespace {
 
 Status find(const char* packer, const PackerRow*& found) {
   if (packer == nullptr) return invalid("packer is null; it must be the name of one");
+  if ((found = find_packer(packer)) != nullptr) return {};
   Text known;
-  for (const PackerRow& row : packers) {
-    if (std::string_view(row.name) == packer) {
-      found = &row;
-      return {};
-    }
-    known += Text(known.empty() ? "" : " ") + row.name;
-  }
+  for (const PackerRow& row : packers) known += Text(known.empty() ? "" : " ") + row.name;
   return invalid("there is no packer " + Text(quote(packer)) + "; it must be one of " + known);
 }
 
