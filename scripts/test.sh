@@ -121,7 +121,7 @@ sanitized() {
     # are watched in those of vectors. The tile machine, a fifth of this build, stays as it is; its checker finds what
     # programs do wrong. A build as a whole watches it too.
     *)
-      plain="inlay_(cl_.*|engine_(cl|npu)|tune|cpu_scalar_.*|tile_machine|files) test_core_.* test_(model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|fused_linears|layers|spaces)"
+      plain="inlay_(cl_.*|engine_(cl|npu|cpu_cl|cpu_npu)|tune|cpu_scalar_.*|tile_machine|files) test_core_.* test_(model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|fused_linears|layers|spaces)"
       plain+=" $operator_tests"
       # What this machine cannot run nobody watches: a sixth of the build.
       grep -qw avx512f /proc/cpuinfo || plain+=" inlay_cpu_avx512.*"

@@ -5,13 +5,14 @@
 What is compared, every turn one after the other in the same minutes, two threads, at a real-time priority where that is
 allowed (chrt -f 10); a figure is the median of the turns:
 
-    whole models   prefill of 512 tokens, decode at depth 0 and 4096: `inlay bench model` beside llama-bench of llama.cpp and
-                   of ik_llama.cpp, on a GGUF file of the same shape whose tensors are all Q4_0, random (made here), and on
-                   each file of --files as it is
+    whole models   prefill of 512 tokens, decode at each of --depths: `inlay bench model` beside llama-bench of llama.cpp and
+                   of ik_llama.cpp, on the same GGUF file: of a published shape, with random matrices of each of --types
+                   (made here), and each of --files, which OpenVINO GenAI takes too (open_vino.py)
     many texts     8 and 32 that are decoded together behind 128 tokens each, beside llama-batched-bench
     linears        `bench_linear*` beside ONNX Runtime (MatMul, MatMulInteger, MatMulNBits) and oneDNN (onednn.cpp)
 
-Python with numpy, and for the peers that shall take part gguf, onnxruntime and onnx (of PyPI), and Debian's libdnnl-dev.
+Python with numpy and gguf, and for the peers that shall take part onnxruntime and onnx (of PyPI), Debian's libdnnl-dev, and
+a Python with openvino-genai.
 A peer that is not there is left out, and the file says so. bench/peers/table.py makes the README's table and picture of it.
 """
 import argparse
@@ -28,12 +29,16 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-DEPTH, PREFILL, DECODE = 4096, 512, 32
+PREFILL, DECODE = 512, 32
 TEXTS, TEXT_PROMPT, TEXT_TOKENS = (8, 32), 128, 64
 SHAPES = {  # layers, dim, heads, kv heads, hidden, vocabulary, biases of q k v: tools/model_shapes.cpp
     "qwen2.5-0.5b": (24, 896, 14, 2, 4864, 151936, True),
     "llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, False),
 }
+BLOCKS = {  # of a quantized type: elements, bytes, and where f16 scales stand
+    "Q4_0": (32, 18, [0]), "Q5_0": (32, 22, [0]), "Q8_0": (32, 34, [0]), "Q4_K": (256, 144, [0, 2]), "Q6_K": (256, 210, [208]),
+}
+TYPES = ("Q4_0", "Q8_0", "BF16", "Q4_K_M")
 LINEARS = {  # name: our bench, its filter
     "w4a16, int8 activations, 512 rows": ("linear_w4a16", "q4_0_int8/512x4096x4096"),
     "w4a16, 512 rows": ("linear_w4a16", "q4_0/512x4096x4096"),
@@ -52,9 +57,20 @@ def run(*command, **environment):
                           env={**os.environ, "OMP_NUM_THREADS": "2", **environment}).stdout
 
 
-def model_file(name, folder):
-    """A GGUF file of that shape, every matrix Q4_0 with random codes: they do not change the time."""
-    path = folder / f"{name}-q4_0.gguf"
+def type_of(label, layer, layers, kind, columns):
+    """What a file of that kind has for a matrix: Q4_K_M mixes as llama-quantize does, and where rows are no whole blocks."""
+    if kind != "Q4_K_M":
+        return kind
+    more_bits = layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+    six = label.startswith("token_embd") or (more_bits and ("attn_v" in label or "ffn_down" in label))
+    if columns % 256:
+        return "Q8_0" if six else "Q5_0"
+    return "Q6_K" if six else "Q4_K"
+
+
+def model_file(name, kind, folder):
+    """A GGUF file of that shape with random matrices of that kind: codes do not change the time."""
+    path = folder / f"{name}-{kind.lower()}.gguf"
     if path.exists():
         return path
     import gguf
@@ -62,7 +78,8 @@ def model_file(name, folder):
     random = numpy.random.default_rng(1)
     layers, dim, heads, kv_heads, hidden, vocab, biased = SHAPES[name]
     head = dim // heads
-    writer = gguf.GGUFWriter(path, "qwen2" if biased else "llama")
+    temporary = path.with_suffix(".tmp")
+    writer = gguf.GGUFWriter(temporary, "qwen2" if biased else "llama")
     writer.add_context_length(32768)
     writer.add_embedding_length(dim)
     writer.add_block_count(layers)
@@ -73,12 +90,20 @@ def model_file(name, folder):
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(vocab)
     writer.add_tokenizer_model("no_vocab")
-    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
+    writer.add_file_type(getattr(gguf.LlamaFileType, "MOSTLY_" + kind))
 
-    def matrix(label, rows, columns):
-        blocks = random.integers(0, 256, (rows, columns // 32, 18), numpy.uint8)
-        blocks[:, :, :2] = numpy.frombuffer(numpy.float16(0.01).tobytes(), numpy.uint8)  # the scale of each block
-        writer.add_tensor(label, blocks.reshape(rows, -1), raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+    def matrix(label, rows, columns, layer=0):
+        tensor_type = type_of(label, layer, layers, kind, columns)
+        if tensor_type == "BF16":
+            values = random.standard_normal((rows, columns), numpy.float32) * numpy.float32(0.02)
+            raw = (values.view(numpy.uint32) >> 16).astype(numpy.uint16).view(numpy.uint8)
+        else:
+            elements, size, scales = BLOCKS[tensor_type]
+            raw = random.integers(0, 256, (rows, columns // elements, size), numpy.uint8)
+            for at in scales:
+                scale = numpy.float16(0.01 if elements == 32 else 0.0002)
+                raw[:, :, at:at + 2] = numpy.frombuffer(scale.tobytes(), numpy.uint8)
+        writer.add_tensor(label, raw.reshape(rows, -1), raw_dtype=gguf.GGMLQuantizationType[tensor_type])
 
     def vector(label, size, value):
         writer.add_tensor(label, numpy.full(size, value, numpy.float32))
@@ -90,51 +115,59 @@ def model_file(name, folder):
         vector(at + "attn_norm.weight", dim, 1)
         vector(at + "ffn_norm.weight", dim, 1)
         for label, rows in (("q", heads * head), ("k", kv_heads * head), ("v", kv_heads * head)):
-            matrix(at + f"attn_{label}.weight", rows, dim)
+            matrix(at + f"attn_{label}.weight", rows, dim, i)
             if biased:
                 vector(at + f"attn_{label}.bias", rows, 0)
-        matrix(at + "attn_output.weight", dim, heads * head)
-        matrix(at + "ffn_gate.weight", hidden, dim)
-        matrix(at + "ffn_up.weight", hidden, dim)
-        matrix(at + "ffn_down.weight", dim, hidden)
+        matrix(at + "attn_output.weight", dim, heads * head, i)
+        matrix(at + "ffn_gate.weight", hidden, dim, i)
+        matrix(at + "ffn_up.weight", hidden, dim, i)
+        matrix(at + "ffn_down.weight", dim, hidden, i)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    temporary.rename(path)
     return path
 
 
-def of_shape(name):
-    """What `inlay bench model` is to run of it."""
-    return "--shape", name, "--type", "w4a16"
+def inlay_model(inlay, path, depths):
+    """Tokens a second, and of what reading allows the share, where nobody disturbed it."""
+    text = run(inlay, "bench", "model", path, "--activations", "int8", "--threads", 2,
+               "--prefill", PREFILL, "--depth", *depths, "--tokens", DECODE)
+    rates, shares = {}, {}
+    for kind, what, rate, share in re.findall(
+            r"^(prefill|decode at depth) +(\d+) .*?([\d.]+) tok/s(?:.*?([\d.]+)% of)?", text, re.M):
+        work = "prefill" if kind == "prefill" else f"decode at {what}"
+        rates[work] = float(rate)
+        if share and kind != "prefill":
+            shares[work] = float(share)
+    return rates, shares
 
 
-def inlay_model(inlay, model):
-    text = run(inlay, "bench", "model", *model, "--activations", "int8", "--threads", 2,
-               "--prefill", PREFILL, "--depth", 0, DEPTH, "--tokens", DECODE)
-    found = {f"{kind} {what}": float(rate)
-             for kind, what, rate in re.findall(r"^(prefill|decode at depth) +(\d+) .*?([\d.]+) tok/s", text, re.M)}
-    return {"prefill": found[f"prefill {PREFILL}"], "decode": found["decode at depth 0"],
-            "decode deep": found[f"decode at depth {DEPTH}"]}
-
-
-def llama_model(bench, path):
+def llama_model(bench, path, depths):
     has = subprocess.run([bench, "--help"], text=True, capture_output=True).stdout
     repacked = ["-rtr", 1] if "-rtr" in has else []  # ik_llama.cpp's fastest form; llama.cpp does it unasked
 
     def rates(*options):
         rows = json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-fa", 1, "-o", "json", *repacked, *options))
         return [row["avg_ts"] for row in rows]
-    result = {"prefill": rates("-p", PREFILL, "-n", 0)[0], "decode": rates("-p", 0, "-n", DECODE)[0]}
-    if "--n-depth" in has:
-        result["decode deep"] = rates("-p", 0, "-n", DECODE, "-d", DEPTH)[0]
-    else:  # ik_llama.cpp
-        result["decode deep"] = rates("-p", 0, "-n", 0, "-gp", f"{DEPTH},{DECODE}")[-1]
+    result = {"prefill": rates("-p", PREFILL, "-n", 0)[0]}
+    for depth in depths:
+        if not depth or "--n-depth" in has:
+            behind = ["-d", depth] if depth else []
+            result[f"decode at {depth}"] = rates("-p", 0, "-n", DECODE, *behind)[0]
+        else:  # ik_llama.cpp
+            result[f"decode at {depth}"] = rates("-p", 0, "-n", 0, "-gp", f"{depth},{DECODE}")[-1]
     return result
 
 
-def inlay_texts(inlay, name):
-    text = run(inlay, "bench", "model", *of_shape(name), "--activations", "int8", "--threads", 2,
+def openvino_model(python, path, depths):
+    text = run(python, HERE / "open_vino.py", path, PREFILL, DECODE, *depths)
+    return {work: float(rate) for work, rate in re.findall(r"^(.*): ([\d.]+) tok/s$", text, re.M)}
+
+
+def inlay_texts(inlay, path):
+    text = run(inlay, "bench", "model", path, "--activations", "int8", "--threads", 2,
                "--prefill", 1, "--depth", TEXT_PROMPT, "--batch", *TEXTS, "--tokens", TEXT_TOKENS)
     return {f"decode of {count}": float(rate)
             for count, rate in re.findall(r"^decode of +(\d+) texts .*?([\d.]+) tok/s", text, re.M)}
@@ -197,7 +230,10 @@ def main():
     parser.add_argument("--llama-bench", help="of llama.cpp")
     parser.add_argument("--ik-llama-bench", help="of ik_llama.cpp")
     parser.add_argument("--llama-batched-bench", help="of llama.cpp")
+    parser.add_argument("--openvino", help="a Python that has openvino-genai")
     parser.add_argument("--turns", default=5, type=int)
+    parser.add_argument("--depths", nargs="*", default=[0, 4096], type=int, help="tokens before those that are decoded")
+    parser.add_argument("--types", nargs="*", default=["Q4_0"], choices=TYPES, help="of the random files' matrices")
     parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--files", nargs="*", default=[], type=pathlib.Path,
                         help="GGUF files of real models (scripts/fetch_model.sh)")
@@ -209,10 +245,9 @@ def main():
     llamas = {name: path for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_llama_bench))
               if path}
     batched = options.llama_batched_bench
-    files = {f"{name} Q4_0": model_file(name, folder) for name in options.models} if llamas or batched else {}
-    ours = {f"{name} Q4_0": of_shape(name) for name in options.models}
-    for path in options.files:
-        files[path.stem], ours[path.stem] = path, [path]
+    files = {f"{name} {kind}": model_file(name, kind, folder) for kind in options.types for name in options.models}
+    files |= {path.stem: path for path in options.files}
+    together = [f"{name} Q4_0" for name in options.models] if batched and "Q4_0" in options.types else []
     cpu = re.search(r"model name\s*: (.*)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     family = re.search(r"cpu family\s*: (\d+)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, capture_output=True).stdout.strip()
@@ -229,6 +264,9 @@ def main():
     if onednn:
         versions["oneDNN"] = run(onednn, "--version").strip()
 
+    if options.openvino:
+        versions["OpenVINO GenAI"] = run(options.openvino, HERE / "open_vino.py", "--version").strip()
+
     figures = {}  # work -> its unit, and peer -> a figure a turn
 
     def note(work, unit, peer, value):
@@ -240,13 +278,18 @@ def main():
             note(f"{name}, {kind}", "tok/s", peer, rate)
 
     for turn in range(options.turns):
-        for name, model in ours.items():
-            note_rates(name, "Inlay", inlay_model(inlay, model))
+        for name, path in files.items():
+            rates, shares = inlay_model(inlay, path, options.depths)
+            note_rates(name, "Inlay", rates)
+            for kind, share in shares.items():
+                figures[f"{name}, {kind}"].setdefault("% of reading", []).append(share)
             for peer, bench in llamas.items():
-                note_rates(name, peer, llama_model(bench, files[name]))
-        for name in options.models if batched else []:
-            note_rates(f"{name} Q4_0", "Inlay", inlay_texts(inlay, name))
-            note_rates(f"{name} Q4_0", "llama.cpp", llama_texts(batched, files[f"{name} Q4_0"]))
+                note_rates(name, peer, llama_model(bench, path, options.depths))
+            if options.openvino and path in options.files:  # it wants a vocabulary
+                note_rates(name, "OpenVINO GenAI", openvino_model(options.openvino, path, options.depths))
+        for name in together:
+            note_rates(name, "Inlay", inlay_texts(inlay, files[name]))
+            note_rates(name, "llama.cpp", llama_texts(batched, files[name]))
         theirs = {"ONNX Runtime": onnx_linears() if onnx else {}, "oneDNN": onednn_linears(onednn) if onednn else {}}
         for name, (bench, wanted) in LINEARS.items():
             ms = inlay_linear(options.build / "bench", bench, wanted)
@@ -257,7 +300,7 @@ def main():
                 if name in times:
                     note(name, "ms", peer, times[name])
 
-    missing = [peer for peer in ("llama.cpp", "ik_llama.cpp", "ONNX Runtime", "oneDNN") if peer not in versions]
+    missing = [peer for peer in ("llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "ONNX Runtime", "oneDNN") if peer not in versions]
     result = {"date": datetime.date.today().isoformat(), "cpu": f"{cpu}, family {family}", "threads": 2, "turns": options.turns,
               "command": "python3 bench/peers/peers.py " + " ".join(
                   re.sub(r"/\S*/", "", word) if "/" in word and "=" not in word else word for word in sys.argv[1:]),

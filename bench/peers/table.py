@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import statistics
 import sys
 
@@ -12,18 +13,28 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MEASURED = ROOT / "docs/performance.json"
 PICTURE = ROOT / "docs/performance.svg"
 BEGIN, END = "<!-- figures: bench/peers/table.py -->\n", "<!-- end of figures -->"
-PEERS = ["llama.cpp", "ik_llama.cpp", "oneDNN", "ONNX Runtime"]
+PEERS = ["llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "oneDNN", "ONNX Runtime"]
 # What the README shows of it, in these words.
 ROWS = {
     "llama3.2-1b Q4_0, prefill": "llama3.2-1b, 4 bits, prefill of 512",
-    "llama3.2-1b Q4_0, decode deep": "llama3.2-1b, 4 bits, decode behind 4096 tokens",
+    "llama3.2-1b Q4_0, decode at 4096": "llama3.2-1b, 4 bits, decode behind 4096 tokens",
     "qwen2.5-0.5b Q4_0, prefill": "qwen2.5-0.5b, 4 bits, prefill of 512",
-    "qwen2.5-0.5b Q4_0, decode": "qwen2.5-0.5b, 4 bits, decode at depth 0",
+    "qwen2.5-0.5b Q4_0, decode at 0": "qwen2.5-0.5b, 4 bits, decode at depth 0",
     "w4a16, int8 activations, 512 rows": "4-bit linear, 512 x 4096 x 4096, int8 activations",
     "int8, 512 rows": "int8 linear, 512 x 4096 x 4096",
 }
-KINDS = {"prefill": "prefill of 512", "decode": "decode at depth 0", "decode deep": "decode behind 4096 tokens",
-         "decode of 8": "decode of 8 texts together", "decode of 32": "decode of 32 texts together"}
+
+
+def words_of(work):
+    """`NAME, decode at 4096` as a row says it."""
+    name, _, kind = work.rpartition(", ")
+    if kind == "prefill":
+        return f"{name}, prefill of 512"
+    if match := re.fullmatch(r"decode at (\d+)", kind):
+        return f"{name}, decode " + (f"behind {match[1]} tokens" if int(match[1]) else "at depth 0")
+    if match := re.fullmatch(r"decode of (\d+)", kind):
+        return f"{name}, decode of {match[1]} texts together"
+    return work
 
 
 def median(figures, peer):
@@ -51,13 +62,18 @@ def cell(figures, peer):
     return f"{shown(median(figures, peer), figures['unit'])}, " + (times if ratio(figures, peer) >= 1 else f"**{times}**")
 
 
+def own_cell(figures):
+    shares = figures.get("% of reading")
+    return shown(median(figures, "Inlay"), figures["unit"]) + (f", {statistics.median(shares):.0f}% of reading" if shares else "")
+
+
 def table(measured, rows):
     peers = [peer for peer in PEERS if any(peer in measured["figures"][work]["peers"] for work in rows)]
     lines = ["| | Inlay | " + " | ".join(f"{peer} {measured['versions'][peer]}" for peer in peers) + " |",
              "|---" * (2 + len(peers)) + "|"]
     for work, words in rows.items():
         figures = measured["figures"][work]
-        lines.append(f"| {words} | {shown(median(figures, 'Inlay'), figures['unit'])} | "
+        lines.append(f"| {words} | {own_cell(figures)} | "
                      + " | ".join(cell(figures, peer) for peer in peers) + " |")
     return "\n".join(lines) + "\n"
 
@@ -66,14 +82,6 @@ def source(measured):
     return (f"Medians of {measured['turns']} turns, one after the other in the same minutes, {measured['threads']} threads: "
             f"{measured['cpu']}, {measured['date']}, Inlay at {measured['versions']['Inlay']}. The ratio is ours to theirs, bold "
             f"where Inlay loses.\n")
-
-
-def all_rows(measured):
-    words = {}
-    for work in measured["figures"]:
-        name, _, kind = work.rpartition(", ")
-        words[work] = f"{name}, {KINDS[kind]}" if kind in KINDS else work
-    return words
 
 
 def picture(measured):
@@ -105,9 +113,10 @@ def between(text, content, where):
 def main():
     measured = json.loads(MEASURED.read_text())
     rows = {work: words for work, words in ROWS.items() if work in measured["figures"]}
+    all_rows = {work: words_of(work) for work in measured["figures"]}
     wanted = {PICTURE: picture(measured)}
     for page, content in ((ROOT / "README.md", table(measured, rows) + "\n" + source(measured)),
-                          (ROOT / "docs/performance.md", table(measured, all_rows(measured)) + "\n" + source(measured) +
+                          (ROOT / "docs/performance.md", table(measured, all_rows) + "\n" + source(measured) +
                            f"Command: `{measured['command']}`\n")):
         wanted[page] = between(page.read_text(), content, page.name)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]

@@ -58,7 +58,7 @@ std::vector<QueryTile> nonfinite_units(Core& core, const PerQueryPlan& queries) 
 // A body-less program where its tiles do not fit.
 Program on_matrix(GlobalMemory& memory, AttentionCall wanted, const RooflineWork& bounds, const Choices& choices) {
   if (!fits_matrix(memory.device(), wanted)) return {};
-  auto [plan, tiles] = plan_matrix(memory.device(), wanted, choices.activations);
+  auto [plan, tiles] = plan_matrix(memory.device(), wanted, choices.activations, memory.cores());
   if (plan.tiles.tokens == 0) return {};
   const auto units = std::make_shared<const std::vector<QueryTile>>(std::move(tiles));
   const auto count = static_cast<index>(units->size());

@@ -8,7 +8,8 @@ namespace inlay::npu {
 
 namespace {
 
-constexpr index block_keys = 32;  // of the cache's blocks: whole ones, of any matrix unit
+constexpr index worth_a_product = 16;  // rows of the matrix unit: fewer take as long
+constexpr index block_keys = 32;       // of the cache's blocks: whole ones, of any matrix unit
 
 // The vector units pack K and V where a decode step's loads, which bound it, would wait for the pass; they transpose a
 // prompt's V where the matrix unit, for which several products read each part, would do it in each.
@@ -93,6 +94,24 @@ CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionCall& problem) {
   return result;
 }
 
+// A prompt's units in as few rows as keep the cores busy: of two heads of 256 rows 2 cores of 24 would work. The tiles
+// are those of most rows, whatever a unit has of them, so that no bit depends on it.
+std::vector<QueryTile> cut_for_cores(const AttentionCall& problem, std::vector<QueryTile> units,
+                                     const AttentionPlan& plan, std::uint32_t cores) {
+  constexpr std::size_t many = 8;     // units of a core, which then end together
+  constexpr double worth_it = 1.125;  // what is loaded and set up more often is not counted whole
+  const index step = 2 * worth_a_product;
+  if (units.size() >= many * cores) return units;
+  index least = longest_share(units, cores);
+  for (index rows = (plan.max_rows - 1) / step * step; rows > 0; rows -= step) {
+    std::vector<QueryTile> cut = units_of(problem, rows);
+    if (const index longest = longest_share(cut, cores);
+        worth_it * static_cast<double>(longest) < static_cast<double>(least))
+      units = std::move(cut), least = longest;
+  }
+  return units;
+}
+
 }  // namespace
 
 Tensor CacheBlocks::of(const Tensor& all, const AttentionCall& problem, index sequence, index kv_head,
@@ -150,7 +169,7 @@ index columns_of_lines(const Device& device, index dim) {
 // By as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the seldomer
 // sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
 std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionCall& problem,
-                                                             NpuActivations activations) {
+                                                             NpuActivations activations, std::uint32_t cores) {
   AttentionPlan numbers;
   numbers.numbers = plan_numbers(device, problem, activations);
   numbers.q_as_it_is = loads_as_it_is(device, problem);
@@ -174,6 +193,7 @@ std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& devic
     const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(tokens);
     if (least == 0 || bytes < least) best = std::move(planned), least = bytes;
   }
+  if (best.first.tiles.tokens > 0) best.second = cut_for_cores(problem, std::move(best.second), best.first, cores);
   problem.hides = hides(problem, best.second);
   return best;
 }

@@ -92,11 +92,13 @@ Tiles plan_tiles(const Device& device, const AttentionCall& problem, const std::
                  const AttentionPlan& plan);
 // The plan and its units; `problem.hides` is set by them.
 std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionCall& problem,
-                                                             NpuActivations activations);
+                                                             NpuActivations activations, std::uint32_t cores);
 void add_workspace(GlobalMemory& memory, const AttentionCall& problem, const std::vector<QueryTile>& units,
                    AttentionPlan& plan);
 // Units for each core, the longest first, each for the core that has least to do.
 std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, std::uint32_t cores);
+// What the core that has most of them has, in keys times rows.
+index longest_share(const std::vector<QueryTile>& units, std::uint32_t cores);
 // Do rows of a unit see different keys, or are keys loaded for the sake of where a tile starts?
 bool hides(const AttentionCall& problem, const std::vector<QueryTile>& units);
 // Keys of a sequence that some query sees: from 0 on.

@@ -208,7 +208,11 @@ Tiles plan_tiles(const Device& device, const AttentionCall& problem, const std::
   return Sizer(device, problem, plan).size(units);
 }
 
-std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, std::uint32_t cores) {
+namespace {
+
+// Whose units are whose, and what each core has to do.
+std::pair<std::vector<std::vector<index>>, std::vector<index>> divide(const std::vector<QueryTile>& units,
+                                                                      std::uint32_t cores) {
   constexpr index of_a_tile = 64;  // rows that the way of K and V counts for
   const auto cost = [&](index i) {
     const QueryTile& unit = units[static_cast<std::size_t>(i)];
@@ -224,6 +228,18 @@ std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, s
     shares[least].push_back(i);
     load[least] += cost(i) + 1;
   }
+  return {std::move(shares), std::move(load)};
+}
+
+}  // namespace
+
+index longest_share(const std::vector<QueryTile>& units, std::uint32_t cores) {
+  const std::vector<index> load = divide(units, cores).second;
+  return *std::max_element(load.begin(), load.end());
+}
+
+std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, std::uint32_t cores) {
+  std::vector<std::vector<index>> shares = divide(units, cores).first;
   // What one unit has of K and V the next one may find there.
   const auto same_keys = [&](index i) {
     const QueryTile& unit = units[static_cast<std::size_t>(i)];

@@ -251,6 +251,18 @@ TEST(linear_w4a16, a_group_of_onnx_whose_bits_overflow_is_refused) {
   EXPECT_NE(weight.error().message().find("b has shape"), std::string_view::npos) << weight.error().message();
 }
 
+TEST(linear_w4a16, no_inputs_of_onnx_are_refused) {
+  Tensor<3> b(DType::u8, {1, 1, 16});
+  Tensor<2> scales(DType::f32, {1, 1});
+  for (const index k : {0, -3}) {
+    OnnxWeight from{.b = b, .scales = scales};
+    from.k = k;
+    const auto weight = import_onnx(from);
+    ASSERT_FALSE(weight.has_value());
+    EXPECT_EQ(weight.error().message(), "k is " + std::to_string(k) + "; it must be at least 1");
+  }
+}
+
 TEST(linear_w4a16, imports_refuse_what_they_do_not_know) {
   Tensor<2> qweight(DType::i32, {16, 24}), qzeros(DType::i32, {4, 3}), scales(DType::f16, {4, 24});
   Tensor<1> g_idx(DType::i32, {128});

@@ -81,5 +81,19 @@ TEST(linear_w4a16, quantizes_nothing_whose_scale_is_infinite) {
     EXPECT_FALSE(quantized(bad, 4, true, DType::f32));
 }
 
+TEST(linear_w4a16, quantizes_nothing_into_codes_that_there_are_not) {
+  Tensor<2> w(DType::f32, {3, 16}), integers(DType::i8, {3, 16});
+  w.fill(1), integers.fill(1);
+  const auto words = [](const Expected<PackedW4>& made) {
+    return made.has_value() ? std::string("made") : std::string(made.error().message());
+  };
+  EXPECT_EQ(words(quantize_w4a16(w, 8)), "made");
+  EXPECT_EQ(words(quantize_w4a16(w, 8, 5)), "bits is 5; it must be 4 or 8");
+  EXPECT_EQ(words(quantize_w4a16(w, 12)), "group is 12; it must be a multiple of 8, or 0 for the whole row");
+  EXPECT_EQ(words(quantize_w4a16(w, -8)), "group is -8; it must be a multiple of 8, or 0 for the whole row");
+  EXPECT_EQ(words(quantize_w4a16(integers, 8)), "weight has dtype i8; it must be one of f32 f16 bf16");
+  EXPECT_EQ(words(quantize_w4a16(w, 8, 4, true, DType::u8)), "scales is u8; it must be one of f32 f16 bf16");
+}
+
 }  // namespace
 }  // namespace inlay::test

@@ -56,12 +56,9 @@ struct OnnxWeight {
   index k = 0, group = 32, bits = 4;
 };
 inline Expected<PackedW4> import_onnx(const OnnxWeight& weight, const Parallel& parallel = serial());
+inline Status check(const OnnxWeight& weight);
 
 namespace detail {
-
-inline tl::unexpected<Status> refused(const char* tensor, const std::string& what) {
-  return failure(StatusCode::invalid_argument, std::string(tensor) + " " + what);
-}
 
 // Empty, or why `view` is not a tensor of this shape and one of these types.
 template <class V> std::string misfit(const V& view, DTypes types, const std::array<index, V::rank>& shape) {
@@ -70,12 +67,6 @@ template <class V> std::string misfit(const V& view, DTypes types, const std::ar
     return "has shape " + format_shape<V::rank>(view.extents) + "; it must be " + format_shape<V::rank>(shape);
   if (view.data == nullptr && !view.empty()) return "has no memory";
   return {};
-}
-
-inline std::string bad_group(index group) {
-  return group >= 0 && group % w4_group_multiple == 0
-             ? std::string()
-             : "is " + std::to_string(group) + "; it must be a multiple of 8, or 0 for the whole row";
 }
 
 inline std::uint32_t word(const ConstView<2>& view, index i, index j) {
@@ -154,8 +145,7 @@ inline Status check(const GptqWeight& from) {
   const auto refused = [](const char* tensor, const std::string& why) {
     return std::move(detail::refused(tensor, why).value());
   };
-  if (from.bits != 4 && from.bits != 8)
-    return refused("bits", "is " + std::to_string(from.bits) + "; it must be 4 or 8");
+  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return refused("bits", why);
   if (std::string why = detail::bad_group(from.group); !why.empty()) return refused("group", why);
   const index per_word = 32 / from.bits, k = from.qweight.extents[0] * per_word, n = from.qweight.extents[1];
   const index groups = w4_groups(k, from.group);
@@ -253,18 +243,33 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
   return weight;
 }
 
-inline Expected<PackedW4> import_onnx(const OnnxWeight& from, const Parallel& parallel) {
-  if (from.bits != 4 && from.bits != 8)
-    return detail::refused("bits", "is " + std::to_string(from.bits) + "; it must be 4 or 8");
+inline Status check(const OnnxWeight& from) {
+  const auto refused = [](const char* tensor, const std::string& why) {
+    return std::move(detail::refused(tensor, why).value());
+  };
+  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return refused("bits", why);
   if (from.group == 0 || !detail::bad_group(from.group).empty())
-    return detail::refused("group", "is " + std::to_string(from.group) + "; it must be a positive multiple of 8");
+    return refused("group", "is " + std::to_string(from.group) + "; it must be a positive multiple of 8");
+  if (from.k < 1) return refused("k", "is " + std::to_string(from.k) + "; it must be at least 1");
   const index n = from.b.extents[0], blocks = w4_groups(from.k, from.group);
   if (std::string why = detail::misfit(from.b, DType::u8, {n, blocks, from.group / 8 * from.bits}); !why.empty())
-    return detail::refused("b", why);
-  if (std::string why = detail::misfit(from.scales, floats, {n, blocks}); !why.empty())
-    return detail::refused("scales", why);
-  PackedW4 weight{
-      .n = n, .k = from.k, .slots = from.k, .group = from.group, .bits = from.bits, .scale_type = from.scales.dtype};
+    return refused("b", why);
+  if (std::string why = detail::misfit(from.scales, floats, {n, blocks}); !why.empty()) return refused("scales", why);
+  if (!from.zero_points.present()) return {};
+  std::string why = from.zero_points.dtype == DType::u8
+                        ? detail::misfit(from.zero_points, DType::u8, {n, groups_of(blocks, 8 / from.bits)})
+                        : detail::misfit(from.zero_points, floats, {n, blocks});
+  return why.empty() ? Status() : refused("zero_points", why);
+}
+
+inline Expected<PackedW4> import_onnx(const OnnxWeight& from, const Parallel& parallel) {
+  if (Status status = check(from); !status) return failure(std::move(status));
+  PackedW4 weight{.n = from.b.extents[0],
+                  .k = from.k,
+                  .slots = from.k,
+                  .group = from.group,
+                  .bits = from.bits,
+                  .scale_type = from.scales.dtype};
   const auto code = [&](const std::uint8_t* row, index i) {
     return static_cast<std::uint8_t>(from.bits == 8 ? row[i] : i % 2 ? row[i / 2] >> 4 : row[i / 2] & 15);
   };
@@ -277,14 +282,10 @@ inline Expected<PackedW4> import_onnx(const OnnxWeight& from, const Parallel& pa
   weight.scales = detail::pack_per_group(weight, weight.scale_type, parallel,
                                          [&](index c, index g) { return at(from.scales, c, g); });
   if (from.zero_points.present() && from.zero_points.dtype == DType::u8) {
-    if (std::string why = detail::misfit(from.zero_points, DType::u8, {n, (blocks * from.bits + 7) / 8}); !why.empty())
-      return detail::refused("zero_points", why);
     detail::pack_zeros(weight, parallel, [&](index c, index g) {
       return code(from.zero_points.as<std::uint8_t>() + offset(from.zero_points, c, 0), g);
     });
   } else if (from.zero_points.present()) {
-    if (std::string why = detail::misfit(from.zero_points, floats, {n, blocks}); !why.empty())
-      return detail::refused("zero_points", why);
     weight.zero_type = from.zero_points.dtype;
     weight.zeros = detail::pack_per_group(weight, weight.zero_type, parallel,
                                           [&](index c, index g) { return at(from.zero_points, c, g); });

@@ -103,6 +103,19 @@ struct PackedW4 {
 
 namespace detail {
 
+inline tl::unexpected<Status> refused(const char* tensor, const std::string& what) {
+  return failure(StatusCode::invalid_argument, std::string(tensor) + " " + what);
+}
+// Empty, or why there are no such codes, or groups.
+inline std::string bad_bits(index bits) {
+  return bits == 4 || bits == 8 ? std::string() : "is " + std::to_string(bits) + "; it must be 4 or 8";
+}
+inline std::string bad_group(index group) {
+  return group >= 0 && group % w4_group_multiple == 0
+             ? std::string()
+             : "is " + std::to_string(group) + "; it must be a multiple of 8, or 0 for the whole row";
+}
+
 inline AlignedBytes per_group_bytes(const PackedW4& weight, DType type) {
   return AlignedBytes(static_cast<std::size_t>(byte_size(type, w4_panels(weight.n) * weight.groups() * w4_panel)));
 }
@@ -155,14 +168,21 @@ inline float as_stored(DType type, double value) { return static_cast<float>(rou
 
 }  // namespace detail
 
-// w [n, k] of floats, rounded to the nearest code. Symmetric: a group's element of largest magnitude
+// weight [n, k] of floats, rounded to the nearest code. Symmetric: a group's element of largest magnitude
 // becomes code 0, which reaches one step further than the last code. Otherwise an integer zero point
 // lets the codes span smallest .. largest element (and zero). group as in LinearW4a16. An element or a scale that is
-// not finite in its type is refused.
-inline Expected<PackedW4> quantize_w4a16(ConstView<2> w, index group, index bits = 4, bool symmetric = true,
+// not finite in its type is refused, and before anything is packed other bits, groups and types.
+inline Expected<PackedW4> quantize_w4a16(ConstView<2> weight, index group, index bits = 4, bool symmetric = true,
                                          DType scales = DType::f16, const Parallel& parallel = serial()) {
-  const index n = w.extents[0], k = w.extents[1], length = group == 0 ? k : group;
-  PackedW4 weight{.n = n, .k = k, .slots = k, .group = group, .bits = bits, .scale_type = scales};
+  if (!floats.contains(weight.dtype))
+    return detail::refused("weight",
+                           "has dtype " + std::string(name(weight.dtype)) + "; it must be one of f32 f16 bf16");
+  if (std::string why = detail::bad_bits(bits); !why.empty()) return detail::refused("bits", why);
+  if (std::string why = detail::bad_group(group); !why.empty()) return detail::refused("group", why);
+  if (!floats.contains(scales))
+    return detail::refused("scales", "is " + std::string(name(scales)) + "; it must be one of f32 f16 bf16");
+  const index n = weight.extents[0], k = weight.extents[1], length = group == 0 ? k : group;
+  PackedW4 packed{.n = n, .k = k, .slots = k, .group = group, .bits = bits, .scale_type = scales};
   const float last = static_cast<float>((1 << bits) - 1), middle = static_cast<float>(1 << (bits - 1));
   struct Grid {
     float scale, zero;
@@ -170,25 +190,25 @@ inline Expected<PackedW4> quantize_w4a16(ConstView<2> w, index group, index bits
   const auto grid = [&](index channel, index g) {
     double low = 0, high = 0;
     for (index i = g * length; i < std::min(k, (g + 1) * length); ++i) {
-      low = std::min(low, at(w, channel, i));
-      high = std::max(high, at(w, channel, i));
+      low = std::min(low, at(weight, channel, i));
+      high = std::max(high, at(weight, channel, i));
     }
     if (symmetric) return Grid{detail::as_stored(scales, (-low > high ? -low : -high) / middle), middle};
     const float scale = detail::as_stored(scales, (high - low) / last);
     return Grid{scale, scale > 0 ? std::nearbyint(static_cast<float>(-low) / scale) : 0};
   };
-  weight.scales = detail::pack_per_group(weight, scales, parallel, [&](index c, index g) { return grid(c, g).scale; });
+  packed.scales = detail::pack_per_group(packed, scales, parallel, [&](index c, index g) { return grid(c, g).scale; });
   if (!symmetric)
-    weight.zeros =
-        detail::pack_per_group(weight, DType::u8, parallel, [&](index c, index g) { return grid(c, g).zero; });
+    packed.zeros =
+        detail::pack_per_group(packed, DType::u8, parallel, [&](index c, index g) { return grid(c, g).zero; });
   std::atomic<index> refused = -1;  // a row, if any
-  weight.codes = detail::pack_codes(weight, parallel, [&](index first, index count, std::uint8_t* out) {
+  packed.codes = detail::pack_codes(packed, parallel, [&](index first, index count, std::uint8_t* out) {
     for (index c = 0; c < count; ++c)
-      for (index g = 0; g < weight.groups(); ++g) {
+      for (index g = 0; g < packed.groups(); ++g) {
         const Grid at_group = grid(first + c, g);
         bool finite = std::isfinite(at_group.scale);
         for (index i = g * length; i < std::min(k, (g + 1) * length); ++i) {
-          const float value = static_cast<float>(at(w, first + c, i));
+          const float value = static_cast<float>(at(weight, first + c, i));
           finite = finite && std::isfinite(value);
           const float code =
               at_group.scale != 0 ? std::nearbyint(value / at_group.scale) + at_group.zero : at_group.zero;
@@ -198,10 +218,10 @@ inline Expected<PackedW4> quantize_w4a16(ConstView<2> w, index group, index bits
       }
   });
   if (const index row = refused; row >= 0)
-    return failure(StatusCode::invalid_argument, "w has an element in row " + std::to_string(row) + " whose scale in " +
-                                                     std::string(name(scales)) +
-                                                     " is not finite; w must be finite and in its range");
-  return weight;
+    return failure(StatusCode::invalid_argument, "weight has an element in row " + std::to_string(row) +
+                                                     " whose scale in " + std::string(name(scales)) +
+                                                     " is not finite; it must be finite and in its range");
+  return packed;
 }
 
 }  // namespace inlay

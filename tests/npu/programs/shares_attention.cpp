@@ -95,5 +95,16 @@ TEST(shares, prefill_attention) {
   }
 }
 
+// Few heads of few queries: units of most rows would leave cores idle (0.031, 0.087 and 0.108 with them).
+TEST(shares, short_prompts_keep_the_cores_busy) {
+  const Case cases[] = {{"ascend-a2-like", 1, 1, 1, 128, 1024, DType::f16, 0.077},
+                        {"ascend-a2-like", 1, 8, 2, 128, 512, DType::f16, 0.118},
+                        {"ascend-a2-like", 1, 8, 8, 128, 256, DType::f16, 0.142}};
+  for (const Case& c : cases)
+    share_of("flash_attention", c,
+             FlashAttentionShape{
+                 .queries = c.length, .heads = c.heads, .kv_heads = c.cache_heads, .dim = c.dim, .type = c.q});
+}
+
 }  // namespace
 }  // namespace inlay::test
