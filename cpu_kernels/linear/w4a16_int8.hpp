@@ -225,7 +225,8 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
 
 template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
-  // A narrow layer is cut finer, for the threads.
+  // A narrow layer is cut finer, for the threads. (By three panels where two threads then end together, six jobs each
+  // of 36 panels and not five and four: SmolLM2-135M 262 tok/s with and 264 without, 15 turns, Zen 4.)
   constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, simd::bits_of<Kind>), narrow = wide < 4 ? wide : 4;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
     w4_each_run(parallel, groups_of(w.panels, P), w.work(1), [&](index begin, index end) {

@@ -167,7 +167,8 @@ index columns_of_lines(const Device& device, index dim) {
 }
 
 // By as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the seldomer
-// sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
+// sums are rescaled; of equal ones the fewer, which cores share better. Of a prompt neither depends on its length, as
+// its bits do on the tiles.
 std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionCall& problem,
                                                              NpuActivations activations, std::uint32_t cores) {
   AttentionPlan numbers;
@@ -191,7 +192,7 @@ std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& devic
     if (tokens == 0) continue;
     const double loads = 2.0 * static_cast<double>(problem.k.dim + problem.v.dim) / static_cast<double>(most);
     const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(tokens);
-    if (least == 0 || bytes < least) best = std::move(planned), least = bytes;
+    if (least == 0 || bytes <= least) best = std::move(planned), least = bytes;
   }
   if (best.first.tiles.tokens > 0) best.second = cut_for_cores(problem, std::move(best.second), best.first, cores);
   problem.hides = hides(problem, best.second);
