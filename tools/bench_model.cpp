@@ -133,7 +133,7 @@ class Turns {
   template <class Print> void each(Print&& print) const {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
       for (const auto& [name, plans] : plan_modes())
-        if (plans == plans_[i] && plans_.size() > 1) std::printf("plans %-6s ", name.c_str());
+        if (plans == plans_[i] && plans_.size() > 1) std::printf("plans %-9s ", name.c_str());
       print(median(times_[i]));
     }
   }

@@ -119,9 +119,10 @@ int run_one(const RunOptions& options) {
   std::fprintf(stderr, "weights %.1f MB, KV cache %.1f MB reserved, peak memory %.1f MB\n",
                static_cast<double>(model->file->bytes()) * 1e-6, static_cast<double>(session->cache_bytes()) * 1e-6,
                static_cast<double>(measure::peak_resident_bytes()) * 1e-6);
-  const auto& [replayed, captured, eager] = session->plan_counts();
-  std::fprintf(stderr, "passes: %ld by a plan, %ld captured for one, %ld that found none\n",
-               static_cast<long>(replayed), static_cast<long>(captured), static_cast<long>(eager));
+  const auto& [replayed, captured, eager, pieces] = session->plan_counts();
+  const std::string cut = pieces == captured ? "" : " in " + std::to_string(pieces) + " pieces";
+  std::fprintf(stderr, "passes: %ld by a plan, %ld captured for one%s, %ld that found none\n",
+               static_cast<long>(replayed), static_cast<long>(captured), cut.c_str(), static_cast<long>(eager));
   for (const exec::Fallback& each : session->fallbacks())
     std::fprintf(stderr, "%s ran on %s: %s says: %s\n", std::string(each.op).c_str(), std::string(each.to).c_str(),
                  std::string(each.from).c_str(), each.reason.c_str());

@@ -91,8 +91,10 @@ void add_threads(CLI::App& command, int& threads, std::string& pool) {
 }
 
 const std::map<std::string, exec::Plans>& plan_modes() {
-  static const std::map<std::string, exec::Plans> modes = {
-      {"off", exec::Plans::off}, {"decode", exec::Plans::decode}, {"full", exec::Plans::full}};
+  static const std::map<std::string, exec::Plans> modes = {{"off", exec::Plans::off},
+                                                           {"decode", exec::Plans::decode},
+                                                           {"piecewise", exec::Plans::piecewise},
+                                                           {"full", exec::Plans::full}};
   return modes;
 }
 

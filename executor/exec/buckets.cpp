@@ -59,7 +59,7 @@ Expected<std::vector<LengthCount>> parse_lengths(std::string_view text) {
 }
 
 index ascend_max_buckets(const AscendPlanLimits& limits) {
-  const index pieces = limits.layers + 1;
+  const index pieces = pieces_of(limits.layers);
   if (limits.unfolded) {
     const index factor = 1 + limits.domains;
     return std::max<index>(0, (limits.streams - factor * pieces) / (pieces * factor));

@@ -270,30 +270,33 @@ TEST_F(CommandLine, a_cache_of_int8) {
 
 TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
   const std::string model = (source / "models/stories.gguf").string();
-  const Outcome outcome = inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 2 --plans off,full");
+  const Outcome outcome =
+      inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 2 --plans off,piecewise,full");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(model + ", activations exact"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("\nprefill     4 tokens"), std::string::npos) << outcome.out;
-  for (const char* mode : {"off   ", "full  "})
+  for (const char* mode : {"off      ", "piecewise", "full     "})
     EXPECT_NE(outcome.out.find("\nplans " + std::string(mode) + " decode at depth     3"), std::string::npos)
         << outcome.out;
-  expect_refused("bench model " + model + " --plans on", {"--plans: on not in {decode,full,off}"});
+  expect_refused("bench model " + model + " --plans on", {"--plans: on not in {decode,full,off,piecewise}"});
   expect_refused("bench model " + model + " --depth 100000", {"--depth", "context"});
 }
 
 // A prompt of one pass, and eleven tokens behind it: the last one that is written needs no pass.
 TEST_F(CommandLine, plans_are_chosen_and_change_no_text) {
   const Outcome decode = inlay("run --tokens 12");
-  const std::map<std::string, std::string> passes = {{"off", "0 by a plan, 0 captured for one, 0 that found none"},
-                                                     {"decode", "10 by a plan, 1 captured for one, 1 that found none"},
-                                                     {"full", "10 by a plan, 2 captured for one, 0 that found none"}};
+  const std::map<std::string, std::string> passes = {
+      {"off", "0 by a plan, 0 captured for one, 0 that found none"},
+      {"decode", "10 by a plan, 1 captured for one, 1 that found none"},
+      {"piecewise", "10 by a plan, 2 captured for one in 12 pieces, 0 that found none"},
+      {"full", "10 by a plan, 2 captured for one, 0 that found none"}};
   for (const auto& [mode, counts] : passes) {
     const Outcome outcome = inlay("run --tokens 12 --plans " + mode);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, decode.out);
     EXPECT_NE(outcome.err.find("\npasses: " + counts + "\n"), std::string::npos) << outcome.err;
   }
-  expect_refused("run --plans on", {"--plans: on not in {decode,full,off}"});
+  expect_refused("run --plans on", {"--plans: on not in {decode,full,off,piecewise}"});
 }
 
 // Slices of a thread are one behind another or one within another, or a viewer drops them: tasks in jobs, jobs in

@@ -38,7 +38,7 @@ TEST_F(CommandLine, plan_chooses_sizes_of_plans) {
   const Outcome outcome = inlay("plan llama3.2-3b --buckets --domains 1 --count 3 --lengths " + lengths);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out,
-            "28 layers, 1 communication domains: Ascend's streams allow plans of 20 sizes\n"
+            "28 layers in 29 pieces, 1 communication domains: Ascend's streams allow plans of 20 sizes\n"
             "Ascend's           3 sizes, 2858 padded tokens (88.5% of what runs), 2.5% of steps eager\n"
             "  1 184 512\n"
             "padding least      3 sizes, 90 padded tokens (19.6% of what runs), 2.5% of steps eager\n"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <inlay/exec/buckets.hpp>
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/plan/plan_cache.hpp>
@@ -102,16 +103,18 @@ struct Writer {
 };
 
 TEST(plans, a_replay_takes_no_memory) {
-  Writer text(Plans::decode);
-  for (Token token = 1; token <= 82; ++token) ASSERT_TRUE(ok(text.decode(token)));  // 17 blocks: the width is 32
-  const index captured = text.counts().captured;
-  text.batch.clear();
-  const Token token = 83;
-  ASSERT_TRUE(ok(text.batch.add_generated(text.made->blocks(), text.text, {&token, 1})));
-  const inlay::test::Growth growth;
-  ASSERT_TRUE(ok(text.made->forward(text.batch, 0)));
-  EXPECT_EQ(growth.allocations(), 0u);
-  EXPECT_EQ(text.counts().captured, captured);
+  for (const Plans plans : {Plans::decode, Plans::piecewise}) {
+    Writer text(plans);
+    for (Token token = 1; token <= 82; ++token) ASSERT_TRUE(ok(text.decode(token)));  // 17 blocks: the width is 32
+    const index captured = text.counts().captured;
+    text.batch.clear();
+    const Token token = 83;
+    ASSERT_TRUE(ok(text.batch.add_generated(text.made->blocks(), text.text, {&token, 1})));
+    const inlay::test::Growth growth;
+    ASSERT_TRUE(ok(text.made->forward(text.batch, 0)));
+    EXPECT_EQ(growth.allocations(), 0u);
+    EXPECT_EQ(text.counts().captured, captured);
+  }
 }
 
 // One plan serves until a text has twice the blocks: of 1, 2, 3 and 4, of 5 to 8, ..
@@ -126,32 +129,67 @@ TEST(plans, tables_are_captured_at_powers_of_two) {
   EXPECT_EQ(text.counts().replayed, 89);
 }
 
-TEST(plans, memory_that_moves_ends_what_was_captured) {
-  Writer text(Plans::decode, 96, 16), eager(Plans::off, 96, 16);
-  const auto expect_captures = [&](index captured) {
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_TRUE(ok(text.decode(7)));
-      ASSERT_TRUE(ok(eager.decode(7)));
-      EXPECT_EQ(text.logits(), eager.logits());
-    }
-    EXPECT_EQ(text.counts().captured, captured);
-  };
-  expect_captures(1);
-  ASSERT_TRUE(ok(text.made->reserve_logits(1)));  // as before: they stay
-  expect_captures(1);
-  ASSERT_TRUE(ok(text.made->reserve_logits(3)));
-  expect_captures(2);
-}
-
-// Longer texts than the engine was made for have tables that Params has no room for.
-TEST(plans, params_grow_with_the_tables) {
-  Writer text(Plans::decode, 5), eager(Plans::off, 5);
-  for (Token token = 1; token <= 30; ++token) {
+// Attention runs between pieces: they know neither how deep a text is nor which tokens are generated.
+TEST(plans, pieces_serve_all_passes_of_so_many_tokens) {
+  Writer text(Plans::piecewise), eager(Plans::off);
+  for (Token token = 1; token <= 80; ++token) {
     ASSERT_TRUE(ok(text.decode(token)));
     ASSERT_TRUE(ok(eager.decode(token)));
     ASSERT_EQ(text.logits(), eager.logits()) << token;
   }
-  EXPECT_EQ(text.counts().captured, 4);
+  EXPECT_EQ(text.counts().captured, 1);
+  EXPECT_EQ(text.counts().replayed, 79);
+  EXPECT_EQ(text.counts().pieces, pieces_of(tiny().layers));
+  // A prompt of four tokens; one of two beside two that are generated; one of three beside one.
+  std::vector<float> expected[3];
+  for (Writer* each : {&eager, &text}) {
+    Sequence prompts[3];
+    for (const index generated : {0, 2, 1}) {
+      each->batch.clear();
+      const auto written = tokens(generated, 101), read = tokens(4 - generated, 101);
+      if (generated > 0) {
+        ASSERT_TRUE(ok(each->batch.add_generated(each->made->blocks(), each->text, written, 0)));
+      }
+      ASSERT_TRUE(ok(each->batch.add_prompt(each->made->blocks(), prompts[generated], read, 1)));
+      ASSERT_TRUE(ok(each->made->forward(each->batch, 0)));
+      each->text.length += generated;
+      if (each == &eager) expected[generated] = each->logits();
+      EXPECT_EQ(each->logits(), expected[generated]) << generated;
+    }
+  }
+  EXPECT_EQ(text.counts().captured, 2);
+}
+
+TEST(plans, memory_that_moves_ends_what_was_captured) {
+  for (const Plans plans : {Plans::decode, Plans::piecewise}) {
+    Writer text(plans, 96, 16), eager(Plans::off, 96, 16);
+    const auto expect_captures = [&](index captured) {
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(ok(text.decode(7)));
+        ASSERT_TRUE(ok(eager.decode(7)));
+        EXPECT_EQ(text.logits(), eager.logits());
+      }
+      EXPECT_EQ(text.counts().captured, captured);
+    };
+    expect_captures(1);
+    ASSERT_TRUE(ok(text.made->reserve_logits(1)));  // as before: they stay
+    expect_captures(1);
+    ASSERT_TRUE(ok(text.made->reserve_logits(3)));
+    expect_captures(2);
+  }
+}
+
+// Longer texts than the engine was made for have tables that Params has no room for.
+TEST(plans, params_grow_with_the_tables) {
+  for (const Plans plans : {Plans::decode, Plans::piecewise}) {
+    Writer text(plans, 5), eager(Plans::off, 5);
+    for (Token token = 1; token <= 30; ++token) {
+      ASSERT_TRUE(ok(text.decode(token)));
+      ASSERT_TRUE(ok(eager.decode(token)));
+      ASSERT_EQ(text.logits(), eager.logits()) << token;
+    }
+    EXPECT_EQ(text.counts().captured, 4);
+  }
 }
 
 TEST(plans, one_of_another_generation_is_refused) {
@@ -186,7 +224,7 @@ TEST(plan_cache, the_plan_used_last_stays) {
 
 TEST(plans, passes_differ_by_who_has_logits) {
   std::vector<float> expected[2];
-  for (const Plans plans : {Plans::off, Plans::full}) {
+  for (const Plans plans : {Plans::off, Plans::full, Plans::piecewise}) {
     Writer two(plans);
     for (const int with_logits : {0, 1}) {
       two.batch.clear();
@@ -206,7 +244,7 @@ TEST(plans, passes_differ_by_who_has_logits) {
 TEST(plans, chunks_of_a_prompt_write_rows_of_their_own) {
   const auto prompt = tokens(27, tiny().vocab);
   std::vector<std::vector<float>> expected;
-  for (const Plans plans : {Plans::off, Plans::full}) {
+  for (const Plans plans : {Plans::off, Plans::full, Plans::piecewise}) {
     Session text = session(tiny(), "f32", Eager(Cpu(serial())), {.chunk = 8, .plans = plans});
     std::vector<std::vector<float>> got;
     for (int again = 0; again < 2; ++again)

@@ -223,10 +223,20 @@ TEST_F(PlansOnCl, wider_tables_leave_the_bits) {
     const bool large = cl.options().shape == ClShape::per_item;
     const index block = large ? 60 : 50, blocks = large ? 17 : 5;
     Writer eager(cl, Plans::off, config, block, 1000), planned(cl, Plans::decode, config, block, 1000);
-    Sequence expected, got;
+    Writer pieces(cl, Plans::piecewise, config, block, 1000);
+    Sequence expected, got, in_pieces;
     const auto prompt = tokens((blocks - 1) * block + 2, config.vocab);
     EXPECT_EQ(planned.append(got, prompt), eager.append(expected, prompt));
-    for (Token token = 1; token <= 3; ++token) EXPECT_EQ(planned.decode(got, token), eager.decode(expected, token));
+    // Attention of these tokens wants more scratch than anything of the first: pieces end within a pass.
+    Sequence first;
+    pieces.decode(first, 1), pieces.decode(first, 2);
+    pieces.append(in_pieces, prompt);
+    for (Token token = 1; token <= 3; ++token) {
+      const auto logits = eager.decode(expected, token);
+      EXPECT_EQ(planned.decode(got, token), logits);
+      EXPECT_EQ(pieces.decode(in_pieces, token), logits);
+    }
+    EXPECT_GT(pieces.counts().replayed, 0);
     ASSERT_EQ(std::ssize(got.blocks), blocks);
     // A text that is shorter, between tokens of the long one: what the long one's table held is not seen.
     Sequence expected_short, got_short;
@@ -240,31 +250,41 @@ TEST_F(PlansOnCl, wider_tables_leave_the_bits) {
 }
 
 // A prompt needs more scratch than a token: what the token's plan knew is given back, and may be anybody's.
+void expect_captured_anew(Cl& cl, Plans plans) {
+  Writer eager(cl, Plans::off), planned(cl, plans);
+  Sequence expected[2], got[2];
+  const auto decode = [&](Token token) {
+    EXPECT_EQ(planned.decode(got[0], token), eager.decode(expected[0], token)) << token;
+  };
+  decode(1), decode(2);
+  const index captured = planned.counts().captured;
+  if (plans == Plans::decode) {
+    ASSERT_EQ(captured, 1);
+  }
+  const auto prompt = tokens(16, tiny().vocab);
+  EXPECT_EQ(planned.append(got[1], prompt), eager.append(expected[1], prompt));
+  // Whoever gets the scratch that was, keeps it as he writes it.
+  std::vector<std::pair<ClAddress, std::size_t>> others;
+  for (std::size_t bytes = 256; bytes <= 16384; bytes += bytes / 8) {
+    others.emplace_back(*cl.allocate(bytes), bytes);
+    ASSERT_TRUE(ok(cl.upload(others.back().first, std::vector<std::byte>(bytes, std::byte{0x55}))));
+  }
+  decode(3), decode(4);
+  EXPECT_GT(planned.counts().captured, captured);
+  if (plans == Plans::decode) {
+    EXPECT_EQ(planned.counts().captured, 2);
+  }
+  for (const auto& [buffer, bytes] : others) {
+    std::vector<std::byte> held(bytes);
+    ASSERT_TRUE(ok(cl.download(held, buffer)));
+    EXPECT_EQ(held, std::vector<std::byte>(bytes, std::byte{0x55})) << bytes;
+    cl.release(buffer);
+  }
+}
+
 TEST_F(PlansOnCl, scratch_that_moves_ends_what_was_captured) {
   on_each_shape([](Cl& cl) {
-    Writer eager(cl, Plans::off), planned(cl, Plans::decode);
-    Sequence expected[2], got[2];
-    const auto decode = [&](Token token) {
-      EXPECT_EQ(planned.decode(got[0], token), eager.decode(expected[0], token)) << token;
-    };
-    decode(1), decode(2);
-    ASSERT_EQ(planned.counts().captured, 1);
-    const auto prompt = tokens(16, tiny().vocab);
-    EXPECT_EQ(planned.append(got[1], prompt), eager.append(expected[1], prompt));
-    // Whoever gets the scratch that was, keeps it as he writes it.
-    std::vector<std::pair<ClAddress, std::size_t>> others;
-    for (std::size_t bytes = 256; bytes <= 16384; bytes += bytes / 8) {
-      others.emplace_back(*cl.allocate(bytes), bytes);
-      ASSERT_TRUE(ok(cl.upload(others.back().first, std::vector<std::byte>(bytes, std::byte{0x55}))));
-    }
-    decode(3), decode(4);
-    EXPECT_EQ(planned.counts().captured, 2);
-    for (const auto& [buffer, bytes] : others) {
-      std::vector<std::byte> held(bytes);
-      ASSERT_TRUE(ok(cl.download(held, buffer)));
-      EXPECT_EQ(held, std::vector<std::byte>(bytes, std::byte{0x55})) << bytes;
-      cl.release(buffer);
-    }
+    for (const Plans plans : {Plans::decode, Plans::piecewise}) expect_captured_anew(cl, plans);
   });
 }
 

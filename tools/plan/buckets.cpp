@@ -33,8 +33,9 @@ int plan_buckets(const PlanOptions& options) {
   const exec::AscendPlanLimits limits{
       .layers = config->layers, .domains = options.domains, .unfolded = options.unfolded};
   const index most = exec::ascend_max_buckets(limits), count = options.count > 0 ? options.count : most;
-  std::printf("%ld layers, %ld communication domains: Ascend's streams allow plans of %ld sizes\n",
-              static_cast<long>(limits.layers), static_cast<long>(limits.domains), static_cast<long>(most));
+  std::printf("%ld layers in %ld pieces, %ld communication domains: Ascend's streams allow plans of %ld sizes\n",
+              static_cast<long>(limits.layers), static_cast<long>(exec::pieces_of(limits.layers)),
+              static_cast<long>(limits.domains), static_cast<long>(most));
   print("Ascend's", exec::sampled_buckets(exec::default_buckets(options.largest), count), *lengths);
   print("padding least", exec::best_buckets(*lengths, count, options.largest), *lengths);
   return 0;

@@ -16,15 +16,15 @@ PlanKey PlanKey::of(const BatchViews<Host>& batch, index logit_rows, index first
           .names_logit_rows = batch.logit_rows.present()};
 }
 
-Status Plan::replay(std::int64_t generation, StepObserver* observer) const {
+Status Plan::replay(std::int64_t generation, StepObserver* observer, index piece) const {
   if (generation != generation_)
     return invalid("the plan is of generation " + std::to_string(generation_) + "; it must be of generation " +
                    std::to_string(generation) + ", since when its addresses are others'");
-  return replay_(observer);
+  return replay_(piece, observer);
 }
 
 bool PlanCache::takes(const BatchViews<Host>& batch) const {
-  return plans_ == Plans::full || (plans_ == Plans::decode && batch.prompts.size() == 0);
+  return plans_ == Plans::full || plans_ == Plans::piecewise || (plans_ == Plans::decode && batch.prompts.size() == 0);
 }
 
 const Plan* PlanCache::find(const PlanKey& key, std::int64_t generation) {
@@ -43,6 +43,7 @@ const Plan& PlanCache::keep(const PlanKey& key, Plan plan) {
   if (entries_.size() == most) entries_.pop_back();
   entries_.emplace_front(key, std::move(plan));
   ++counts_.captured;
+  counts_.pieces += entries_.front().second.pieces();
   return entries_.front().second;
 }
 

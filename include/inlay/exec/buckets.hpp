@@ -30,6 +30,9 @@ struct LengthCount {
 // in any order and again. Errors name the line, what it has and what it must have.
 Expected<std::vector<LengthCount>> parse_lengths(std::string_view text);
 
+// Of a plan whose attention runs between what is captured (Plans::piecewise).
+constexpr index pieces_of(index layers) { return layers + 1; }
+
 // What the devices of a model hold of it: vLLM-Ascend's update_aclgraph_sizes (vllm_ascend/utils.py), for dense models
 // without a draft model.
 struct AscendPlanLimits {

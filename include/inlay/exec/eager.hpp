@@ -114,6 +114,8 @@ template <class... Backends> class Chain {
     if (status_.ok()) status_ = step();
   }
 
+  // Is there no failure yet? What devices tell only when they are done is not asked for.
+  bool ok() const { return status_.ok(); }
   // The first failure since the last call, what devices tell only when they are done included.
   Status take_status() {
     std::apply([&](auto&... link) { (note_offence(finish(link.backend)), ...); }, links_);

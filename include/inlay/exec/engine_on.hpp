@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <inlay/exec/comm/lead.hpp>
 #include <inlay/exec/decoder.hpp>
@@ -21,6 +22,7 @@
 #include <inlay/exec/kv_swap.hpp>
 #include <inlay/exec/packed_weights.hpp>
 #include <inlay/exec/plan/params.hpp>
+#include <inlay/exec/plan/pieces.hpp>
 #include <inlay/exec/plan/recorder.hpp>
 #include <inlay/exec/tensors.hpp>
 
@@ -184,14 +186,15 @@ template <class Chain> class EngineOn final : public Engine {
     }
     auto there = brought();
     if (!there) return std::move(there.error());
-    const PlanKey key = PlanKey::of(params_->views(), logits.extents[0], first);
+    const PlanKey whole = PlanKey::of(params_->views(), logits.extents[0], first);
+    const PlanKey key = plans_.in_pieces() ? whole.without_attention() : whole;
     const Plan* plan = plans_.find(key, generation());
     if (plan == nullptr) {
       auto made = capture(*there, logits);
       if (!made) return std::move(made.error());
       plan = &plans_.keep(key, std::move(*made));
     }
-    Status status = plan->replay(generation(), observer_);
+    Status status = plans_.in_pieces() ? replay_pieces(*plan, *there, logits) : plan->replay(generation(), observer_);
     // As without a plan: what kernels met is told, and nothing runs when weights that the host has are gone.
     return status.ok() && records ? run_.take_status() : std::move(status);
   }
@@ -218,25 +221,50 @@ template <class Chain> class EngineOn final : public Engine {
     }
   }
 
+  Status replay_pieces(const Plan& plan, const BatchViews<Space>& batch, const View<2, Space>& logits) {
+    ReplayRun replay(
+        run_, plan, [this] { return generation(); }, records ? nullptr : observer_);
+    decoder_->forward(replay, *pool_, batch, logits);
+    return std::move(replay).finish();
+  }
+
   Expected<Plan> capture(const BatchViews<Space>& batch, const View<2, Space>& logits) {
+    // The line, of which that piece runs; how many there are.
+    const auto emit = [&](auto& run, index piece) -> index {
+      if (!plans_.in_pieces()) {
+        decoder_->forward(run, *pool_, batch, logits);
+        return 1;
+      }
+      PieceRun of(run, piece);
+      decoder_->forward(of, *pool_, batch, logits);
+      return of.pieces();
+    };
     if constexpr (records) {
+      using Recording = typename Chain::First::Recording;
       // Scratch grows within the first capture, and stays where it is in the second.
       for (;;) {
         const std::int64_t before = generation();
-        auto recording = run_.first().record([&] {
-          decoder_->forward(run_, *pool_, batch, logits);
-          return run_.take_status();
-        });
-        if (!recording) return failure(std::move(recording.error()));
+        std::vector<Recording> made;
+        for (index piece = 0, pieces = 1; piece < pieces; ++piece) {
+          auto recording = run_.first().record([&] {
+            pieces = emit(run_, piece);
+            return run_.take_status();
+          });
+          if (!recording) return failure(std::move(recording.error()));
+          made.push_back(std::move(*recording));
+        }
         if (generation() != before) continue;
-        using Recording = typename Chain::First::Recording;
-        return Plan([&device = run_.first(), recording = std::make_shared<const Recording>(std::move(*recording))](
-                        StepObserver*) { return device.replay(*recording); },
-                    before);
+        const index pieces = std::ssize(made);
+        return Plan([&device = run_.first(), kept = std::make_shared<const std::vector<Recording>>(std::move(made))](
+                        index piece, StepObserver*) { return device.replay((*kept)[static_cast<std::size_t>(piece)]); },
+                    pieces, before);
       }
     } else {
       Recorder<Chain> record(run_, params_->memory());
-      decoder_->forward(record, *pool_, batch, logits);
+      for (index piece = 0, pieces = 1; piece < pieces; ++piece) {
+        pieces = emit(record, piece);
+        record.end_piece();
+      }
       auto tape = std::move(record).take();
       if (!tape) return failure(std::move(tape.error()));
       return Plan(std::move(*tape), generation());

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <inlay/exec/buckets.hpp>
+
 #include "tests/exec/support/many_texts.hpp"
 
 namespace inlay::exec::test {
@@ -19,8 +21,8 @@ void expect_as_eager(const ModelConfig& config, const std::string& type, const M
   auto texts = asked(config.vocab, 3);
   if (texts.size() > most) texts.resize(most);
   std::vector<Logits> expected;
-  index passes = 0;
-  for (const Plans plans : {Plans::off, Plans::decode, Plans::full}) {
+  index passes = 0, captured_in_pieces = 0;
+  for (const Plans plans : {Plans::off, Plans::decode, Plans::piecewise, Plans::full}) {
     SCOPED_TRACE("plans " + std::to_string(static_cast<int>(plans)));
     const EngineOptions options{.max_tokens = 11,
                                 .context = config.context,
@@ -32,7 +34,7 @@ void expect_as_eager(const ModelConfig& config, const std::string& type, const M
     const auto got = together(*made, texts, {.tokens = 11, .requests = 8}, counts);
     EXPECT_GE(counts.preemptions, 1);
     EXPECT_GE(counts.copies, 1);
-    const auto& [replayed, captured, eager] = made->plan_counts();
+    const auto& [replayed, captured, eager, pieces] = made->plan_counts();
     if (plans == Plans::off) {
       expected = got;
       EXPECT_EQ(replayed + captured + eager, 0);
@@ -42,7 +44,12 @@ void expect_as_eager(const ModelConfig& config, const std::string& type, const M
     EXPECT_GT(replayed, 20);
     EXPECT_GT(captured, 5);
     EXPECT_EQ(eager > 5, plans == Plans::decode);
-    EXPECT_EQ(eager == 0, plans == Plans::full);
+    EXPECT_EQ(eager == 0, plans != Plans::decode);
+    EXPECT_EQ(pieces, plans == Plans::piecewise ? captured * pieces_of(config.layers) : captured);
+    if (plans == Plans::full) {
+      EXPECT_GT(captured, captured_in_pieces);  // passes of as many tokens have other texts
+    }
+    if (plans == Plans::piecewise) captured_in_pieces = captured;
     if (passes == 0) passes = replayed + captured + eager;
     EXPECT_EQ(replayed + captured + eager, passes);
   }

@@ -71,6 +71,8 @@ template <class Chain> class Recorder {
     if (status_.ok()) tape_.add(gather_as_captured<Step>, nullptr, 0, step, step.y.extents[1]);
   }
 
+  void end_piece() { tape_.end_piece(); }
+
   // Steps that go through the chain.
   std::size_t eager_steps() const { return eager_steps_; }
   // What was recorded, or the first failure.

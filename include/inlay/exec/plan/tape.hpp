@@ -90,12 +90,16 @@ class Tape {
     streaming_ = last_;
   }
 
+  // The steps behind the last end are a piece, which is replayed by itself. A tape that none was ended on is one.
+  void end_piece() { ends_.push_back(memory_.size()); }
+  index pieces() const { return ends_.empty() ? 1 : static_cast<index>(ends_.size()); }
+
   // The first failure, behind which nothing is computed.
-  Status replay() const {
-    return each_step([](const Step& step) { return step.compute(step); });
+  Status replay(index piece = 0) const {
+    return each_step(piece, [](const Step& step) { return step.compute(step); });
   }
-  Status replay(StepObserver& observer) const {
-    return each_step([&](const Step& step) {
+  Status replay(StepObserver& observer, index piece = 0) const {
+    return each_step(piece, [&](const Step& step) {
       observer.begin(step.name, step.width);
       Status status = step.compute(step);
       observer.end();
@@ -107,9 +111,10 @@ class Tape {
   std::size_t bytes() const { return memory_.size(); }
 
  private:
-  template <class Visit> Status each_step(Visit&& visit) const {
-    const std::byte* const end = memory_.data() + memory_.size();
-    for (const std::byte* at = memory_.data(); at != end;) {
+  template <class Visit> Status each_step(index piece, Visit&& visit) const {
+    const auto i = static_cast<std::size_t>(piece);
+    const std::byte* const end = memory_.data() + (ends_.empty() ? memory_.size() : ends_[i]);
+    for (const std::byte* at = memory_.data() + (i == 0 ? 0 : ends_[i - 1]); at != end;) {
       const Step& step = *reinterpret_cast<const Step*>(at);
       if (Status status = visit(step); !status.ok()) return status;
       at += step.bytes;
@@ -118,6 +123,7 @@ class Tape {
   }
 
   std::vector<std::byte> memory_;
+  std::vector<std::size_t> ends_;         // of pieces
   std::size_t steps_ = 0, last_ = 0;      // where the last one lies
   std::optional<std::size_t> streaming_;  // and the last that streams
 };
