@@ -29,6 +29,7 @@ struct Context {
   RopeTables ropes;
   std::vector<float> ones, floats;
   std::vector<std::int64_t> slots;
+  std::vector<std::int32_t> expert_ends;
 
   template <class Op> Status run(const Op& op) {
     return inlay::run(cpu, op, [this](std::size_t bytes) {

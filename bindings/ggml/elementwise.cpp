@@ -1,6 +1,8 @@
-// ggml's ADD, SUB, MUL, DIV, whose second operand repeats over the first, and SCALE. Rows of any type of float, at any
-// stride; memory is the limit.
-#include <cstring>
+// ggml's ADD, SUB, MUL, DIV, whose second operand repeats over the first, and functions of one value: SCALE, CLAMP,
+// sigmoid. Rows of any type of float, at any stride; memory is the limit.
+#include <ggml-impl.h>
+
+#include <cmath>
 
 #include "bindings/ggml/operators.hpp"
 #include "bindings/ggml/tensor.hpp"
@@ -55,6 +57,16 @@ template <class F> void combine(const Context& context, const ggml_tensor* op, F
   });
 }
 
+template <class F> void map(const Context& context, const ggml_tensor* op, F&& f) {
+  with_float_type(op->type, [&]<class T>(std::type_identity<T>) {
+    each_row(context, op, 2 * sizeof(T), [&](index i1, index i2, index i3) {
+      const T* x = row_at<const T>(op->src[0], i1, i2, i3);
+      T* y = row_at<T>(op, i1, i2, i3);
+      for (index i = 0; i < op->ne[0]; ++i) y[i] = static_cast<T>(f(static_cast<float>(x[i])));
+    });
+  });
+}
+
 }  // namespace
 
 bool supports_binary(const ggml_tensor* op) {
@@ -72,23 +84,24 @@ Status binary(Context& context, const ggml_tensor* op) {
   return {};
 }
 
-bool supports_scale(const ggml_tensor* op) {
+bool supports_map(const ggml_tensor* op) {
   return is_float_rows(op->src[0]) && op->type == op->src[0]->type && has_dense_rows(op);
 }
 
 Status scale(Context& context, const ggml_tensor* op) {
-  struct {
-    float factor, bias;
-  } read;
-  std::memcpy(&read, op->op_params, sizeof read);
-  const float factor = read.factor, bias = read.bias;
-  with_float_type(op->type, [&]<class T>(std::type_identity<T>) {
-    each_row(context, op, 2 * sizeof(T), [=](index i1, index i2, index i3) {
-      const T* x = row_at<const T>(op->src[0], i1, i2, i3);
-      T* y = row_at<T>(op, i1, i2, i3);
-      for (index i = 0; i < op->ne[0]; ++i) y[i] = static_cast<T>(static_cast<float>(x[i]) * factor + bias);
-    });
-  });
+  const float factor = ggml_get_op_params_f32(op, 0), bias = ggml_get_op_params_f32(op, 1);
+  map(context, op, [=](float x) { return x * factor + bias; });
+  return {};
+}
+
+Status clamp(Context& context, const ggml_tensor* op) {
+  const float least = ggml_get_op_params_f32(op, 0), most = ggml_get_op_params_f32(op, 1);
+  map(context, op, [=](float x) { return x < least ? least : x > most ? most : x; });
+  return {};
+}
+
+Status sigmoid(Context& context, const ggml_tensor* op) {
+  map(context, op, [](float x) { return 1 / (1 + std::exp(-x)); });
   return {};
 }
 

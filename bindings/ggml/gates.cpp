@@ -67,14 +67,16 @@ bool supports_unary(const ggml_tensor* op) {
     case GGML_UNARY_OP_TANH:
     case GGML_UNARY_OP_GELU:
     case GGML_UNARY_OP_GELU_ERF:
-    case GGML_UNARY_OP_GELU_QUICK: break;
+    case GGML_UNARY_OP_GELU_QUICK:
+    case GGML_UNARY_OP_SIGMOID: break;
     default: return false;
   }
-  return is_float_rows(op->src[0]) && op->type == op->src[0]->type && has_dense_rows(op);
+  return supports_map(op);
 }
 
 Status unary(Context& context, const ggml_tensor* op) {
   const ggml_unary_op kind = ggml_get_unary_op(op);
+  if (kind == GGML_UNARY_OP_SIGMOID) return sigmoid(context, op);
   const bool tanh = kind == GGML_UNARY_OP_TANH;  // a softcap of 1
   const GeluForm form = tanh                             ? GeluForm::softcap
                         : kind == GGML_UNARY_OP_GELU     ? GeluForm::tanh

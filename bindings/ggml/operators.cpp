@@ -20,6 +20,7 @@ Operator operator_of(ggml_op op) {
   if (is_view(op)) return view;
   switch (op) {
     case GGML_OP_MUL_MAT: return {supports_mul_mat, mul_mat};
+    case GGML_OP_MUL_MAT_ID: return {supports_mul_mat_id, mul_mat_id};
     case GGML_OP_FLASH_ATTN_EXT: return {supports_flash_attention, flash_attention};
     case GGML_OP_RMS_NORM: return {supports_rms_norm, rms_norm};
     case GGML_OP_ROPE: return {supports_rope, rope};
@@ -30,7 +31,11 @@ Operator operator_of(ggml_op op) {
     case GGML_OP_SUB:
     case GGML_OP_MUL:
     case GGML_OP_DIV: return {supports_binary, binary};
-    case GGML_OP_SCALE: return {supports_scale, scale};
+    case GGML_OP_ADD_ID: return {supports_add_id, add_id};
+    case GGML_OP_SCALE: return {supports_map, scale};
+    case GGML_OP_CLAMP: return {supports_map, clamp};
+    case GGML_OP_ARGSORT: return {supports_argsort, argsort};
+    case GGML_OP_SUM_ROWS: return {supports_sum_rows, sum_rows};
     case GGML_OP_GET_ROWS: return {supports_get_rows, get_rows};
     case GGML_OP_SET_ROWS: return {supports_set_rows, set_rows};
     case GGML_OP_CPY:

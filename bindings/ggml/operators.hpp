@@ -7,6 +7,8 @@ namespace inlay::ggml_binding {
 
 bool supports_mul_mat(const ggml_tensor* op);
 Status mul_mat(Context& context, const ggml_tensor* op);
+bool supports_mul_mat_id(const ggml_tensor* op);
+Status mul_mat_id(Context& context, const ggml_tensor* op);
 bool supports_flash_attention(const ggml_tensor* op);
 Status flash_attention(Context& context, const ggml_tensor* op);
 bool supports_rms_norm(const ggml_tensor* op);
@@ -21,8 +23,16 @@ bool supports_unary(const ggml_tensor* op);
 Status unary(Context& context, const ggml_tensor* op);
 bool supports_binary(const ggml_tensor* op);  // ADD SUB MUL DIV
 Status binary(Context& context, const ggml_tensor* op);
-bool supports_scale(const ggml_tensor* op);
+bool supports_add_id(const ggml_tensor* op);
+Status add_id(Context& context, const ggml_tensor* op);
+bool supports_map(const ggml_tensor* op);  // SCALE CLAMP, and sigmoid among the UNARY
 Status scale(Context& context, const ggml_tensor* op);
+Status clamp(Context& context, const ggml_tensor* op);
+Status sigmoid(Context& context, const ggml_tensor* op);
+bool supports_argsort(const ggml_tensor* op);
+Status argsort(Context& context, const ggml_tensor* op);
+bool supports_sum_rows(const ggml_tensor* op);
+Status sum_rows(Context& context, const ggml_tensor* op);
 bool supports_get_rows(const ggml_tensor* op);
 Status get_rows(Context& context, const ggml_tensor* op);
 bool supports_set_rows(const ggml_tensor* op);

@@ -39,7 +39,7 @@ Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Paral
   std::vector<PackedW4> parts;
   for (const ggml_tensor* weight : weights) {
     auto part =
-        import_gguf(static_cast<GgmlType>(weight->type), weight->data, weight->ne[1], weight->ne[0], {}, parallel);
+        import_gguf(static_cast<GgmlType>(weight->type), weight->data, ggml_nrows(weight), weight->ne[0], {}, parallel);
     if (!part) return failure(std::move(part.error()));
     parts.push_back(std::move(*part));
   }
@@ -75,7 +75,7 @@ Expected<PackedSlice> PackedWeights::made(std::span<const ggml_tensor* const> we
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (keys.size() > 1) wholes_.erase({keys[i]});  // what it was packed as alone
     slices_[keys[i]] = {whole, panel};
-    panel += w4_panels(weights[i]->ne[1]);
+    panel += w4_panels(ggml_nrows(weights[i]));
   }
   return PackedSlice{whole, 0};
 }

@@ -22,7 +22,8 @@ struct PackedSlice {
   LinearW4a16<Host> op(const ConstView<2>& x, const View<2>& y) const;
 };
 
-// Weights of one type, of as many inputs and, but for the last, of whole panels, side by side in one form.
+// Weights of one type, of as many inputs and, but for the last, of whole panels, side by side in one form. So are the
+// experts of one weight.
 Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel);
 
 class PackedWeights {
@@ -34,7 +35,9 @@ class PackedWeights {
 
  private:
   using Key = std::tuple<const void*, int, index, index>;
-  static Key key_of(const ggml_tensor* weight) { return {weight->data, weight->type, weight->ne[0], weight->ne[1]}; }
+  static Key key_of(const ggml_tensor* weight) {
+    return {weight->data, weight->type, weight->ne[0], ggml_nrows(weight)};
+  }
   Expected<PackedSlice> made(std::span<const ggml_tensor* const> weights, const Parallel& parallel);
 
   std::mutex mutex_;

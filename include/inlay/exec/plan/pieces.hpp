@@ -56,8 +56,8 @@ template <class Run> class PieceRun {
     if constexpr (!attends<Op>)
       if (place_.piece() == piece_) run_(op);
   }
-  void gather(const AllGather& step) {
-    place_.pass<AllGather>();
+  template <class Step> void gather(const Step& step) {
+    place_.pass<Step>();
     if (place_.piece() == piece_) run_.gather(step);
   }
 
@@ -92,8 +92,8 @@ template <class Chain, class Generation> class ReplayRun {
       chain_(op);
     }
   }
-  void gather(const AllGather& step) {
-    place_.pass<AllGather>();
+  template <class Step> void gather(const Step& step) {
+    place_.pass<Step>();
     if (over_) chain_.gather(step);
   }
 
