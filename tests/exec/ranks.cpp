@@ -72,7 +72,7 @@ TEST(ranks, compute_the_bits_of_one_for_models_that_differ) {
 }
 
 TEST(ranks, compute_the_bits_of_one_with_and_without_plans_and_threads) {
-  for (const Plans plans : {Plans::off, Plans::full})
+  for (const Plans plans : {Plans::off, Plans::piecewise, Plans::full})
     expect_bits_of_one({.options = {.max_tokens = 11, .context = 96, .plans = plans}, .kv_type = DType::i8}, {2});
   expect_bits_of_one({.run = [] { return Eager(Reference{}); }}, {2});
 }

@@ -158,7 +158,7 @@ TEST(ranks_by_rows, compute_the_same_bits_with_and_without_plans) {
   const auto expected = written(model, 2);
   EXPECT_NE(expected, written({}, 1));
   EXPECT_EQ(expected, written(model, 2));
-  for (const Plans plans : {Plans::off, Plans::full}) {
+  for (const Plans plans : {Plans::off, Plans::piecewise, Plans::full}) {
     model.options.plans = plans;
     EXPECT_EQ(written(model, 2), expected);
   }
