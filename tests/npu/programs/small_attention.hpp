@@ -224,7 +224,7 @@ inline std::vector<Problem> small_attention() {
           {"flash_attention, f32 q", prompt({}, true)},
           {"flash_attention, rows of 24", prompt({.dim = 24})},
           {"flash_attention, rows that see no key", prompt({.tokens = 40, .past = -34})},
-          {"flash_attention, activations f16", prompt({.activations = f16_mode})},
+          {"flash_attention, activations f16", prompt({.past = 100, .activations = f16_mode})},
           {"flash_attention, activations f16, f32 q", prompt({.tokens = 24, .activations = f16_mode}, true)},
           {"flash_attention, in blocks of 16", prompt({.tokens = 32, .block_size = 16})},
           {"flash_attention, slopes, sinks, mask",
