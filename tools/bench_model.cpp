@@ -42,6 +42,7 @@ struct Options {
   index tokens = 16;
   int threads = 2;    // 0: as many as this process may use
   std::string ranks;  // --ranks
+  std::string cut;    // --cut
   std::string trace;  // a file: decoding is observed
 };
 
@@ -352,6 +353,7 @@ int bench(const Options& options) {
   settings.context = context;
   settings.chunk = chunk;
   settings.ranks = options.ranks;
+  settings.cut = options.cut;
   Timeline timeline;
   if (traced) {
     if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);  // before minutes of work
@@ -403,7 +405,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));
   add_device(command, options->device);
-  add_ranks(command, options->ranks);
+  add_ranks(command, options->ranks, options->cut);
   for (const char* other : {"--batch", "--trace"}) command.get_option("--ranks")->excludes(other);
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
   add_bench_contention(group, chosen);

@@ -43,16 +43,24 @@ int with_mpi(ModelOptions options, const std::function<int(const ModelOptions&)>
 
 }  // namespace
 
-void add_ranks(CLI::App& command, std::string& ranks) {
+void add_ranks(CLI::App& command, std::string& ranks, std::string& cut) {
+  CLI::Option* of_ranks =
+      command
+          .add_option(
+              "--ranks", ranks,
+              "That compute one model together: a number of them within this program, with --threads each, or mpi, "
+              "those that mpirun has started: docs/ranks.md")
+          ->check([](const std::string& word) {
+            const bool number = !word.empty() && word.size() < 4 && std::all_of(word.begin(), word.end(), ::isdigit);
+            if (word == "mpi" || (number && std::stoi(word) >= 1 && std::stoi(word) <= most)) return std::string();
+            return "ranks is " + word + "; it must be in 1.." + std::to_string(most) + ", or mpi";
+          });
   command
-      .add_option("--ranks", ranks,
-                  "That compute one model together: a number of them within this program, with --threads each, or mpi, "
-                  "those that mpirun has started: docs/ranks.md")
-      ->check([](const std::string& word) {
-        const bool number = !word.empty() && word.size() < 4 && std::all_of(word.begin(), word.end(), ::isdigit);
-        if (word == "mpi" || (number && std::stoi(word) >= 1 && std::stoi(word) <= most)) return std::string();
-        return "ranks is " + word + "; it must be in 1.." + std::to_string(most) + ", or mpi";
-      });
+      .add_option("--cut", cut,
+                  "What a rank has of attn_output and ffn_down: columns of all inputs, which computes the bits of one "
+                  "rank; or rows: all columns of its own inputs, two sums a layer in place of four all-gathers")
+      ->check(CLI::IsMember({"columns", "rows"}))
+      ->needs(of_ranks);
 }
 
 int with_ranks(const ModelOptions& options, const std::function<int(const ModelOptions&)>& command,

@@ -11,8 +11,8 @@
 
 namespace inlay::tools {
 
-// Of those that compute one model.
-void add_ranks(CLI::App& command, std::string& ranks);
+// Of those that compute one model: how many, and what each has of it.
+void add_ranks(CLI::App& command, std::string& ranks, std::string& cut);
 
 // The exit code: the command's, which rank 0 runs with the comm of these options. `follow` is what the others do.
 int with_ranks(const ModelOptions& options, const std::function<int(const ModelOptions&)>& command,

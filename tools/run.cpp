@@ -138,7 +138,7 @@ void add_run(CLI::App& app, Command& chosen) {
   CLI::App& command =
       *app.add_subcommand("run", "Let a model write: the text alone goes to standard output; --chat: talk with it");
   options->model.add_to(command);
-  add_ranks(command, options->model.ranks);
+  add_ranks(command, options->model.ranks, options->model.cut);
   CLI::Option* prompt =
       command.add_option("--prompt", options->prompt, "Text to go on from (default: the beginning of a text)");
   options->answer.add_to(command);

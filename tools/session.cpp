@@ -270,6 +270,10 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 
 namespace {
 
+exec::RankCut::By cut_of(const ModelOptions& options) {
+  return options.cut == "rows" ? exec::RankCut::By::rows : exec::RankCut::By::columns;
+}
+
 exec::Session::Options session_options(const ModelOptions& options, const exec::ModelFile* file) {
   return {.context = options.context,
           .chunk = options.chunk,
@@ -277,7 +281,8 @@ exec::Session::Options session_options(const ModelOptions& options, const exec::
           .activations = options.rounding.of_linears(),
           .attention = options.rounding.of_attention(),
           .plans = options.plans,
-          .comm = options.comm};
+          .comm = options.comm,
+          .cut = cut_of(options)};
 }
 
 // What a rank has of a model with random weights.
@@ -291,7 +296,7 @@ Expected<RandomModel> random_model(const ModelOptions& options, const exec::Mode
                                    const std::string& type, const Room& room) {
   auto runner = make_runner(options, options.backend);
   if (!runner) return failure(std::move(runner.error()));
-  auto cut = exec::RankCut::make(config, options.comm.rank, options.comm.size);
+  auto cut = exec::RankCut::make(config, options.comm.rank, options.comm.size, cut_of(options));
   if (!cut) return failure(std::move(cut.error()));
   auto weights = exec::random_weights(config, type, runner->parallel(), 1, *cut);
   if (!weights) return failure(std::move(weights.error()));

@@ -63,6 +63,7 @@ struct ModelOptions {
   index chunk = 256;
   index context = 0;  // 0: the model's
   std::string ranks;  // --ranks; empty: one
+  std::string cut;    // --cut, "columns" or "rows"; empty: columns
   exec::Comm comm;    // of this one: with_ranks makes it
 
   void add_to(CLI::App& command);

@@ -16,9 +16,10 @@ struct OwnWeights {
   ModelConfig config;
   Weights weights;
 };
-Expected<OwnWeights> load_own(std::shared_ptr<const ModelFile> file, const Parallel& parallel, const Comm& comm,
-                              const std::function<void(index, index)>& progress) {
-  auto cut = RankCut::make(file->config, comm.rank, comm.size);
+Expected<OwnWeights> load_own(std::shared_ptr<const ModelFile> file, const Parallel& parallel,
+                              const Session::Options& options, const std::function<void(index, index)>& progress) {
+  const Comm& comm = options.comm;
+  auto cut = RankCut::make(file->config, comm.rank, comm.size, options.cut);
   if (!cut) return failure(std::move(cut.error()));  // as on every rank
   auto weights = load_weights(std::move(file), parallel, progress, *cut);
   if (weights) return OwnWeights{cut->config(), std::move(*weights)};
@@ -76,13 +77,13 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
                                 const std::function<void(index, index)>& progress) {
   if (Status status = check(options, file->config); !status.ok()) return failure(std::move(status));
-  auto own = load_own(std::move(file), run.parallel(), options.comm, progress);
+  auto own = load_own(std::move(file), run.parallel(), options, progress);
   if (!own) return failure(std::move(own.error()));
   return make(own->config, std::move(own->weights), std::move(run), options);
 }
 
 Status Session::follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options) {
-  auto own = load_own(std::move(file), run.parallel(), options.comm, [](index, index) {});
+  auto own = load_own(std::move(file), run.parallel(), options, [](index, index) {});
   if (!own) return std::move(own.error());
   return follow(own->config, std::move(own->weights), std::move(run), options);
 }

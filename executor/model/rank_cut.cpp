@@ -5,6 +5,8 @@
 
 #include <inlay/model/rank_cut.hpp>
 
+#include "executor/model/input_cut.hpp"
+
 namespace inlay::exec {
 
 namespace {
@@ -65,11 +67,11 @@ Status refused(const std::string& what, int size, const std::string& must) {
 
 }  // namespace
 
-Expected<RankCut> RankCut::make(const ModelConfig& config, int rank, int size) {
+Expected<RankCut> RankCut::make(const ModelConfig& config, int rank, int size, By by) {
   if (size < 1 || rank < 0 || rank >= size)
     return failure(invalid("rank is " + std::to_string(rank) + " of " + std::to_string(size) + "; it must be in 0.." +
                            std::to_string(std::max(size - 1, 0))));
-  if (size == 1) return RankCut(config, rank, size);
+  if (size == 1) return RankCut(config, rank, size, by);
   const auto is = [&](const std::string& what, const std::string& must) { return failure(refused(what, size, must)); };
   if (config.is_latent()) return is("attention is latent", "it must have keys and values of heads");
   if (config.experts.count > 0)
@@ -93,22 +95,36 @@ Expected<RankCut> RankCut::make(const ModelConfig& config, int rank, int size) {
       if (channels <= panel * (size - 1))
         return is(std::string(what) + " is " + std::to_string(channels),
                   "each must have " + std::to_string(panel) + " channels");
-  return RankCut(config, rank, size);
+  return RankCut(config, rank, size, by);
 }
 
 ModelConfig RankCut::config() const {
   if (size_ == 1) return config_;
   ModelConfig own = config_;
-  const auto share = [&](index all, index unit) { return RankShares{all, unit}.count(rank_, size_); };
-  own.kv_heads = share(config_.kv_heads, 1);
+  own.kv_heads = RankShares{config_.kv_heads, 1}.count(rank_, size_);
   own.heads = own.kv_heads * heads_of_group();
-  own.hidden = share(config_.hidden, panel);
-  for (LayerConfig& layer : own.per_layer) layer.hidden = share(layer.hidden, panel);
+  own.hidden = of_hidden(config_.hidden).count(rank_, size_);
+  for (LayerConfig& layer : own.per_layer) layer.hidden = of_hidden(layer.hidden).count(rank_, size_);
   return own;
 }
 
+// By rows the inputs of down are cut here, whose codes have a scale for each group of them: units are as wide as most
+// groups, if ranks become about even by those.
+RankShares RankCut::of_hidden(index hidden) const {
+  index unit = panel;
+  for (const index groups : {32, 64, 128})
+    if (by_ == By::rows && hidden >= 4 * size_ * groups) unit = groups;
+  return {hidden, unit};
+}
+
+bool RankCut::sums(Part part) const {
+  const bool of_sum =
+      part == Part::output || part == Part::output_bias || part == Part::down || part == Part::down_bias;
+  return size_ > 1 && by_ == By::rows && of_sum;
+}
+
 std::optional<RankShares> RankCut::shares(const TensorFacts& tensor) const {
-  if (size_ == 1) return std::nullopt;
+  if (size_ == 1 || sums(tensor.part)) return std::nullopt;
   const index dim = config_.head_dim, group = heads_of_group();
   const RankShares of_q{config_.heads * dim, group * dim}, of_k{config_.kv_heads * dim, dim};
   const bool each_head = config_.qk_norm == QkNorm::each_head;
@@ -125,7 +141,7 @@ std::optional<RankShares> RankCut::shares(const TensorFacts& tensor) const {
     case Part::gate:
     case Part::gate_bias:
     case Part::up:
-    case Part::up_bias: return RankShares{config_.layer(tensor.layer).hidden, panel};
+    case Part::up_bias: return of_hidden(config_.layer(tensor.layer).hidden);
     case Part::output:
     case Part::output_bias:
     case Part::down:
@@ -142,7 +158,22 @@ std::optional<RankCut::Rows> RankCut::own_rows(const TensorFacts& tensor) const 
   return Rows{of_all->begin(rank_, size_), of_all->count(rank_, size_)};
 }
 
+std::optional<RankShares> RankCut::inputs(const TensorFacts& tensor) const {
+  if (size_ == 1) return std::nullopt;
+  if (tensor.part == Part::output)
+    return RankShares{config_.heads * config_.value_dim(), heads_of_group() * config_.value_dim()};
+  if (tensor.part == Part::down) return of_hidden(config_.layer(tensor.layer).hidden);
+  return std::nullopt;
+}
+
 Expected<LinearWeight> RankCut::own(const TensorFacts& tensor, LinearWeight weight) const {
+  const auto of_inputs = inputs(tensor);
+  if (sums(tensor.part)) {
+    const InputRange own{of_inputs->begin(rank_, size_), of_inputs->count(rank_, size_), of_inputs->columns};
+    auto part = inputs_of(weight, own, tensor.name);
+    if (part) part->x_of = *of_inputs, part->sums = true;
+    return part;
+  }
   const auto of_all = shares(tensor);
   if (!of_all) return weight;
   if (weight.channels() == of_all->columns) {
@@ -151,14 +182,13 @@ Expected<LinearWeight> RankCut::own(const TensorFacts& tensor, LinearWeight weig
     if (!form) return failure(std::move(form.error()));
     weight = LinearWeight(own.count, std::move(*form));
   }
-  const bool is_output = tensor.part == Part::output, is_down = tensor.part == Part::down;
-  if (is_output) weight.x_of = {config_.heads * config_.value_dim(), heads_of_group() * config_.value_dim()};
-  if (is_down) weight.x_of = {config_.layer(tensor.layer).hidden, panel};
-  if (is_output || is_down || tensor.part == Part::head) weight.y_of = *of_all;
+  if (of_inputs) weight.x_of = *of_inputs;
+  if (of_inputs || tensor.part == Part::head) weight.y_of = *of_all;
   return weight;
 }
 
 ConstView<1> RankCut::own(const TensorFacts& tensor, const ConstView<1>& vector) const {
+  if (sums(tensor.part) && rank_ != 0) return {};
   const auto rows = own_rows(tensor);
   return rows ? vector.slice(0, rows->first, rows->count) : vector;
 }

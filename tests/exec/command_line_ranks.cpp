@@ -16,6 +16,23 @@ TEST_F(CommandLine, ranks_within_the_program_write_the_text_of_one) {
   }
 }
 
+// Sums are in another order: a greedy text stays, as far as no two logits are that close.
+TEST_F(CommandLine, ranks_that_cut_rows_write_the_text_of_one) {
+  const std::string how = "run --prompt \"Lily and Tom\" --tokens 24 --temperature 0 --chunk 5";
+  const std::string expected = inlay(how).out;
+  for (const char* ranks : {"2", "4"}) {
+    const Outcome outcome = inlay(how + " --cut rows --ranks " + ranks);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, expected) << ranks;
+  }
+  expect_refused("run --ranks 2 --cut both", {"--cut", "both"});
+  expect_refused("run --cut rows", {"--cut", "--ranks"});
+  const std::string model = (source / "models" / "stories.gguf").string();
+  const Outcome measured =
+      inlay("bench model " + model + " --ranks 2 --cut rows --threads 1 --prefill 8 --depth 4 --tokens 2");
+  EXPECT_EQ(measured.code, 0) << measured.err;
+}
+
 TEST_F(CommandLine, ranks_are_refused_by_name) {
   expect_refused("run --ranks 5", {"heads is 8:4 (q:kv)", "5 ranks"});
   for (const char* word : {"0", "-1", "65", "many", "1x", "999999999999"})
@@ -62,6 +79,10 @@ TEST_F(CommandLine, ranks_of_mpi_write_the_text_of_one_and_write_it_once) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, expected) << count;
   }
+  const std::string sums = inlay(how + " --ranks 2 --cut rows").out;  // LoopComm's bits are MPI's
+  EXPECT_EQ(ranks("-n 2 " + program + " " + how + " --ranks mpi --cut rows --threads 1").out, sums);
+  const Outcome cuts = ranks("-n 1 " + program + " run --ranks mpi : -n 1 " + program + " run --ranks mpi --cut rows");
+  EXPECT_NE(cuts.err.find("the cut is rows on rank 1 and columns on rank 0"), std::string::npos) << cuts.err;
   const Outcome differ =
       ranks("-n 1 " + program + " run --ranks mpi --context 64 : -n 1 " + program + " run --ranks mpi --context 80");
   EXPECT_NE(differ.code, 0);

@@ -62,6 +62,7 @@ Facts facts_of(const ModelConfig& config, const Weights& weights, const EngineOp
           {"the model's layers", std::to_string(config.layers)},
           {"the model's dim", std::to_string(config.dim)},
           {"the model's vocab", std::to_string(config.vocab)},
+          {"the cut", !weights.layers.empty() && weights.layers.front().down.sums ? "rows" : "columns"},
           {"the model's digest", digest_of(weights)},
           {"context", std::to_string(options.context)},
           {"max_tokens", std::to_string(options.max_tokens)},

@@ -26,6 +26,7 @@ template <class Space> struct AnyLinear {
   // where x is put together.
   struct Shared {
     RankShares x = {}, y = {};
+    bool sums = false;  // x is its own alone, and y its part of a sum
     View<2, Space> whole_x = {};
     Gatherer* by = nullptr;
     std::string_view what = {};
@@ -46,11 +47,13 @@ template <class Space> struct AnyLinear {
         },
         op);
     gather(run, own_y, y, shared.y);
+    if constexpr (std::is_same_v<Space, Host>)
+      if (shared.sums) give(run, AllSum{.y = y, .by = shared.by, .what = shared.what, .layer = shared.layer});
   }
 
  private:
   template <class Run> View<2, Space> together(Run& run, const View<2, Space>& x) const {
-    if (shared.x.columns == 0) return x;
+    if (shared.x.columns == 0 || shared.sums) return x;
     const View<2, Space> whole = shared.whole_x.slice(0, 0, x.extents[0]).slice(1, 0, shared.x.columns);
     gather(run, x, whole, shared.x);
     return whole;
@@ -59,16 +62,18 @@ template <class Space> struct AnyLinear {
     if (shared.y.columns == 0) return y;
     return y.slice(1, shared.y.begin(shared.by->comm().rank, shared.by->comm().size), channels);
   }
-  // Who computes nothing, and engines that refuse ranks, have no gather.
   template <class Run>
   void gather([[maybe_unused]] Run& run, [[maybe_unused]] const View<2, Space>& own,
               [[maybe_unused]] const View<2, Space>& whole, const RankShares& shares) const {
     if (shares.columns == 0) return;
-    if constexpr (std::is_same_v<Space, Host>) {
-      const AllGather step{
-          .own = own, .y = whole, .shares = shares, .by = shared.by, .what = shared.what, .layer = shared.layer};
-      if constexpr (requires { run.gather(step); }) run.gather(step);
-    }
+    if constexpr (std::is_same_v<Space, Host>)
+      give(run,
+           AllGather{
+               .own = own, .y = whole, .shares = shares, .by = shared.by, .what = shared.what, .layer = shared.layer});
+  }
+  // Who computes nothing, and engines that refuse ranks, have no gather.
+  template <class Run, class Step> static void give([[maybe_unused]] Run& run, [[maybe_unused]] const Step& step) {
+    if constexpr (requires { run.gather(step); }) run.gather(step);
   }
 };
 
@@ -157,7 +162,8 @@ template <class Space> struct DecoderWeights {
     };
     // The weight emits its operator without x and y; its views are uploaded like any other.
     const auto bring_linear_as = [&](const LinearWeight& weight, Activations rounded) {
-      AnyLinear<Space> linear{.channels = weight.channels(), .shared = {.x = weight.x_of, .y = weight.y_of}};
+      AnyLinear<Space> linear{.channels = weight.channels(),
+                              .shared = {.x = weight.x_of, .y = weight.y_of, .sums = weight.sums}};
       const auto take = [&](const auto& op) {
         linear.op = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
                       if constexpr (std::is_same_v<V, View<V::rank>>)
@@ -241,11 +247,12 @@ template <class Space> struct DecoderWeights {
 
  private:
   template <class Tensors> Status share(Gatherer& gatherer, index max_tokens, Tensors& tensors) {
-    index widest = 0;
+    index widest = 0;  // of what is put together
     for (const Layer& layer : layers)
-      widest = std::max({widest, layer.output.shared.x.columns, layer.down.shared.x.columns});
+      for (const AnyLinear<Space>* linear : {&layer.output, &layer.down})
+        if (!linear->shared.sums) widest = std::max(widest, linear->shared.x.columns);
     View<2, Space> whole_x;
-    Status status = take(tensors, DType::f32, {max_tokens, widest}, whole_x);
+    Status status = widest == 0 ? Status() : take(tensors, DType::f32, {max_tokens, widest}, whole_x);
     const auto share = [&](AnyLinear<Space>& linear, std::string_view what, index layer) {
       auto& shared = linear.shared;
       shared.whole_x = whole_x, shared.by = &gatherer, shared.what = what, shared.layer = layer;

@@ -110,7 +110,7 @@ template <class... Backends> class Chain {
   template <class Op> void operator()(const Op& op) {
     if (status_.ok()) status_ = run_from<0>(op);
   }
-  void gather(const AllGather& step) {
+  template <class Step> void gather(const Step& step) {
     if (status_.ok()) status_ = step();
   }
 

@@ -29,7 +29,8 @@ class Session {
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
     Plans plans = EngineOptions().plans;                         // which passes are captured and replayed
-    Comm comm = {};  // several ranks: rank 0 has the session, the others follow()
+    Comm comm = {};                          // several ranks: rank 0 has the session, the others follow()
+    RankCut::By cut = RankCut::By::columns;  // of those, of a model that is a file
   };
 
   static Expected<Session> make(

@@ -72,6 +72,7 @@ class LinearWeight {
 
   ConstView<1> bias = {};
   RankShares x_of = {}, y_of = {};  // what x and y are a rank's columns of, where other ranks bring the rest (RankCut)
+  bool sums = false;                // but x is the rank's alone, and y its part of a sum
 
  private:
   index n_ = 0, experts_ = 1;

@@ -37,9 +37,10 @@ struct RankOfModel {
   DType kv_type = DType::f16;
   std::function<Eager()> run = [] { return Eager(Cpu(serial())); };
   std::uint64_t seed = 7;
+  RankCut::By by = RankCut::By::columns;
 
   Expected<std::unique_ptr<Engine>> engine(const Comm& comm) const {
-    auto cut = RankCut::make(config, comm.rank, comm.size);
+    auto cut = RankCut::make(config, comm.rank, comm.size, by);
     if (!cut) return failure(std::move(cut.error()));
     auto weights = random_weights(config, type, serial(), seed, *cut);
     if (!weights) return failure(std::move(weights.error()));
@@ -49,6 +50,33 @@ struct RankOfModel {
     return make_engine(cut->config(), std::move(*weights), run(), own);
   }
 };
+
+// A prompt, if there is one, and tokens behind it: the logits of the last token of each pass.
+inline std::vector<float> logits_of(Engine& engine, index prompt, index generated) {
+  std::vector<float> all;
+  Sequence text;
+  Batch batch;
+  Status status = engine.reserve_logits(1);
+  const auto pass = [&](index added) {
+    if (status.ok()) status = engine.forward(batch, 0);
+    text.length += added;
+    batch.clear();
+    const auto last = engine.logits(0, 1);
+    if (last) all.insert(all.end(), last->as<float>(), last->as<float>() + last->size());
+  };
+  if (prompt > 0) {
+    const auto ids = tokens(prompt, engine.config().vocab);
+    if (status.ok()) status = batch.add_prompt(engine.blocks(), text, ids, 1);
+    pass(prompt);
+  }
+  for (Token token = 0; token < generated; ++token) {
+    if (status.ok()) status = batch.add_generated(engine.blocks(), text, {&token, 1});
+    pass(1);
+  }
+  engine.blocks().release(text);
+  EXPECT_TRUE(inlay::test::ok(status));
+  return all;
+}
 
 // The other ranks, each of which computes along until the first one's engine is gone.
 class Followers {

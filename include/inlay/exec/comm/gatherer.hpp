@@ -1,5 +1,5 @@
-// What ranks have computed of one matrix, brought together behind a linear or before it (RankCut): a step among
-// operators, of host memory, that no backend computes. A run that can takes it by gather(step).
+// What ranks have computed of one matrix, brought together behind a linear or before it (RankCut): steps among
+// operators, of host memory, that no backend computes. A run that can takes them by gather(step).
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,18 @@ struct AllGather {
   Status operator()() const;
 };
 
+// Parts of one sum, which every rank adds in the order of ranks: all have the same bits.
+struct AllSum {
+  static constexpr std::string_view name = "all_sum";
+
+  View<2> y;              // [rows, columns] f32: this rank's part, then the sum
+  Gatherer* by;           // outlives the step
+  std::string_view what;  // as AllGather's
+  index layer = -1;
+
+  Status operator()() const;
+};
+
 // One rank's: counts the steps of a pass, so that a failure says where it was.
 class Gatherer {
  public:
@@ -36,9 +48,11 @@ class Gatherer {
   // Steps are counted from here.
   void begin_pass() { ++pass_, step_ = 0; }
   Status gather(const AllGather& step);
+  Status gather(const AllSum& step);
 
  private:
   Status gather_rows(const AllGather& step);
+  Status add_rows(const AllSum& step);
 
   Comm comm_;
   index pass_ = 0, step_ = 0;
@@ -47,5 +61,6 @@ class Gatherer {
 };
 
 inline Status AllGather::operator()() const { return by->gather(*this); }
+inline Status AllSum::operator()() const { return by->gather(*this); }
 
 }  // namespace inlay::exec

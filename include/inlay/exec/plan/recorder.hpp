@@ -67,8 +67,8 @@ template <class Chain> class Recorder {
   template <class Op> void operator()(const Op& op) {
     if (status_.ok()) status_ = record(op);
   }
-  void gather(const AllGather& step) {
-    if (status_.ok()) tape_.add(gather_as_captured, nullptr, 0, step, step.y.extents[1]);
+  template <class Step> void gather(const Step& step) {
+    if (status_.ok()) tape_.add(gather_as_captured<Step>, nullptr, 0, step, step.y.extents[1]);
   }
 
   // Steps that go through the chain.
@@ -134,7 +134,7 @@ template <class Chain> class Recorder {
   }
 
   // What a tape calls.
-  static Status gather_as_captured(const Tape::Step& step) { return step.op<AllGather>()(); }
+  template <class Together> static Status gather_as_captured(const Tape::Step& step) { return step.op<Together>()(); }
   template <class Link, class Op> static Status compute_as_captured(const Tape::Step& step) {
     Link& link = *static_cast<Link*>(step.target);
     if constexpr (requires { link.backend.parallel(); })

@@ -1,0 +1,108 @@
+#include "executor/model/input_cut.hpp"
+
+#include <cstring>
+#include <utility>
+#include <variant>
+
+namespace inlay::exec {
+
+namespace {
+
+using Form = LinearWeight::Form;
+
+// Steps of some inputs each, as they lie in every panel.
+struct Steps {
+  index first, count;
+};
+Steps steps_of(const InputRange& own, index inputs_a_step) {
+  const index first = own.first / inputs_a_step;
+  return {first, (own.first + own.count + inputs_a_step - 1) / inputs_a_step - first};
+}
+
+// | panel: steps of `bytes` each | panel: .. |
+void copy_steps(const void* from, index all, void* to, const Steps& own, index panels, std::size_t bytes) {
+  const auto of = [&](index steps) { return static_cast<std::size_t>(steps) * bytes; };
+  for (index panel = 0; panel < panels; ++panel)
+    std::memcpy(static_cast<std::byte*>(to) + of(panel * own.count),
+                static_cast<const std::byte*>(from) + of(panel * all + own.first), of(own.count));
+}
+
+Expected<OwnedTensor<3>> steps_of(const OwnedTensor<3>& whole, const Steps& own) {
+  const ConstView<3> all = whole;
+  auto part = OwnedTensor<3>::make(all.dtype, {all.extents[0], own.count, all.extents[2]});
+  if (part)
+    copy_steps(all.data, all.extents[1], part->view().data, own, all.extents[0],
+               static_cast<std::size_t>(byte_size(all.dtype, all.extents[2])));
+  return part;
+}
+
+Expected<Form> cut(const LinearWeight::Float& whole, index, const InputRange& own, const std::string&) {
+  auto packed = steps_of(whole.packed, steps_of(own, linear_interleave(whole.packed.view().dtype)));
+  if (!packed) return failure(std::move(packed.error()));
+  return LinearWeight::Float{std::move(*packed)};
+}
+
+Expected<Form> cut(const LinearWeight::Int8& whole, index channels, const InputRange& own, const std::string&) {
+  using linear_int8::group, linear_int8::line, linear_int8::panel;
+  auto packed = steps_of(whole.packed, steps_of(own, group));
+  if (!packed) return failure(std::move(packed.error()));
+  auto sums = OwnedTensor<1>::make(DType::i32, {channels});
+  if (!sums) return failure(std::move(sums.error()));
+  auto scales = OwnedTensor<1>::make(DType::f32, {channels});
+  if (!scales) return failure(std::move(scales.error()));
+  std::memcpy(scales->view().data, ConstView<1>(whole.scales).data, scales->bytes());
+  const ConstView<3> lines = *packed;
+  for (index o = 0; o < channels; ++o) {
+    const std::int8_t* at = lines.as<std::int8_t>() + o / panel * lines.strides[0] + o % panel * group;
+    std::int32_t sum = 0;
+    for (index step = 0; step < lines.extents[1]; ++step)
+      for (index i = 0; i < group; ++i) sum += at[step * line + i];  // inputs beyond the last are 0
+    sums->view().as<std::int32_t>()[o] = sum;
+  }
+  return LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)};
+}
+
+Expected<Form> cut(const PackedW4& whole, index, const InputRange& own, const std::string& name) {
+  const auto refused = [&](const std::string& what) {
+    return failure(unsupported("the tensor " + name + " " + what + "; the cut must be columns"));
+  };
+  if (!whole.perm.empty())
+    return refused("has its inputs in an order of its own (act-order), which is not cut by rows");
+  const index group = whole.group == 0 ? own.all : whole.group, end = own.first + own.count;
+  if (whole.group != 0)
+    for (const index at : {own.first, end})
+      if (at % group != 0 && at != own.all)
+        return refused("has groups of " + std::to_string(group) + " inputs, and a rank's would begin or end at " +
+                       std::to_string(at) + " of " + std::to_string(own.all));
+  PackedW4 part = {.n = whole.n,
+                   .k = own.count,
+                   .slots = own.count,
+                   .group = whole.group,
+                   .bits = whole.bits,
+                   .scale_type = whole.scale_type,
+                   .zero_type = whole.zero_type,
+                   .codebook = whole.codebook};
+  const index panels = w4_panels(whole.n);
+  const auto take = [&](AlignedBytes PackedW4::*member, index all, const Steps& steps) {
+    const AlignedBytes& from = whole.*member;
+    if (from.size() == 0) return;
+    const std::size_t bytes = from.size() / static_cast<std::size_t>(panels * all);
+    AlignedBytes to(bytes * static_cast<std::size_t>(panels * steps.count));
+    copy_steps(from.data(), all, to.data(), steps, panels, bytes);
+    part.*member = std::move(to);
+  };
+  take(&PackedW4::codes, w4_steps(whole.slots, whole.bits), steps_of(own, 32 / whole.bits));
+  const Steps groups = whole.group == 0 ? Steps{0, 1} : steps_of(own, group);
+  for (auto member : {&PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets}) take(member, whole.groups(), groups);
+  return part;
+}
+
+}  // namespace
+
+Expected<LinearWeight> inputs_of(const LinearWeight& whole, const InputRange& own, const std::string& name) {
+  auto form = std::visit([&](const auto& all) { return cut(all, whole.channels(), own, name); }, whole.form());
+  if (!form) return failure(std::move(form.error()));
+  return LinearWeight(whole.channels(), std::move(*form));
+}
+
+}  // namespace inlay::exec
