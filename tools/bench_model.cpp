@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/exec/comm/lead.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/kv_pool.hpp>
 #include <inlay/model/load.hpp>
@@ -24,6 +25,7 @@
 #include "tools/ranks.hpp"
 #include "tools/session.hpp"
 #include "tools/timeline.hpp"
+#include "tools/two_devices.hpp"
 
 namespace inlay::tools {
 
@@ -43,6 +45,7 @@ struct Options {
   int threads = 2;    // 0: as many as this process may use
   std::string ranks;  // --ranks
   std::string cut;    // --cut
+  std::string place;  // --place
   std::string trace;  // a file: decoding is observed
 };
 
@@ -254,38 +257,66 @@ int bench_batch(exec::Engine& engine, double linear_bytes, const Machine& machin
   return 0;
 }
 
-int bench_batches(const Options& options, const ModelOptions& settings, const exec::ModelConfig& config,
-                  const std::shared_ptr<const exec::ModelFile>& file, const Machine& machine) {
-  auto runner = make_runner(settings, options.backend);
-  if (!runner) return wrong(runner.error());
-  auto weights = file ? exec::load_weights(file, runner->parallel())
-                      : exec::random_weights(config, options.type, runner->parallel());
-  if (!weights) return wrong(weights.error());
-  const auto linear_bytes = static_cast<double>(weights->linear_bytes);
-  const index most = *std::max_element(options.batch.begin(), options.batch.end());
-  const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
-  constexpr index block_size = 16;
-  const index tokens = options.tokens * std::ssize(options.plans);
-  auto engine = exec::make_engine(config, std::move(*weights), std::move(*runner),
-                                  {.max_tokens = std::max(chunk, most),
-                                   .context = settings.context,
-                                   .activations = options.rounding.of_linears(),
-                                   .attention = options.rounding.of_attention(),
-                                   .cache = exec::cache_shape(config, kv_type(settings, file.get()), block_size,
-                                                              most * (depth + 1 + tokens + block_size))});
-  if (!engine) return wrong(engine.error());
-  for (index at : options.depth)
-    for (index texts : options.batch)
-      if (int code = bench_batch(**engine, linear_bytes, machine, texts, at, options); code != 0) return code;
-  return 0;
-}
-
 // What of the options stays the same on all ranks, and what is read of a file.
 struct Setting {
   std::shared_ptr<const exec::ModelFile> file;
   exec::ModelConfig config;
   ModelOptions model;
 };
+
+// Of many texts, with what this rank has of the model.
+struct EngineOfMany {
+  std::unique_ptr<exec::Engine> engine;
+  double linear_bytes;
+};
+Expected<EngineOfMany> engine_of_many(const Options& options, const Setting& setting) {
+  const ModelOptions& settings = setting.model;
+  const exec::Comm& comm = settings.comm;
+  const index most = *std::max_element(options.batch.begin(), options.batch.end());
+  const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
+  constexpr index block_size = 16;
+  const index tokens = options.tokens * std::ssize(options.plans);
+  return on_devices<EngineOfMany>(settings, options.backend, 1, [&](auto run) -> Expected<EngineOfMany> {
+    auto cut = exec::RankCut::make(setting.config, comm.rank, comm.size, cut_of(settings));
+    if (!cut) return failure(std::move(cut.error()));
+    auto weights = setting.file ? exec::load_weights(
+                                      setting.file, run.parallel(), [](index, index) {}, *cut)
+                                : exec::random_weights(setting.config, options.type, run.parallel(), 1, *cut);
+    if (!weights) return failure(std::move(weights.error()));
+    const auto linear_bytes = static_cast<double>(weights->linear_bytes);
+    const exec::ModelConfig own = cut->config();
+    auto engine = exec::make_engine(own, std::move(*weights), std::move(run),
+                                    {.max_tokens = std::max(chunk, most),
+                                     .context = settings.context,
+                                     .activations = options.rounding.of_linears(),
+                                     .attention = options.rounding.of_attention(),
+                                     .cache = exec::cache_shape(own, kv_type(settings, setting.file.get()), block_size,
+                                                                most * (depth + 1 + tokens + block_size)),
+                                     .comm = comm});
+    if (!engine) return failure(std::move(engine.error()));
+    return EngineOfMany{std::move(*engine), linear_bytes};
+  });
+}
+
+int bench_batches(const Options& options, const Setting& setting, const Machine& machine) {
+  auto many = engine_of_many(options, setting);
+  if (!many) return wrong(many.error());
+  for (index at : options.depth)
+    for (index texts : options.batch)
+      if (int code = bench_batch(*many->engine, many->linear_bytes, machine, texts, at, options); code != 0)
+        return code;
+  return 0;
+}
+
+// What another rank does meanwhile.
+Status follow(const Options& options, const Setting& setting) {
+  Status status = setting.file ? follow_session(setting.model)
+                               : follow_random_session(setting.model, setting.config, options.type,
+                                                       {.context = setting.model.context, .chunk = chunk});
+  if (!status.ok() || options.batch.empty()) return status;
+  auto many = engine_of_many(options, setting);
+  return many ? exec::follow(*many->engine, setting.model.comm) : std::move(many.error());
+}
 
 int bench(const Options& options, const Setting& setting, Timeline& timeline) {
   const bool traced = !options.trace.empty();
@@ -318,7 +349,7 @@ int bench(const Options& options, const Setting& setting, Timeline& timeline) {
     if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);
   if (options.batch.empty()) return 0;
   session = failure(Status());  // its weights and its cache
-  return bench_batches(options, settings, setting.config, setting.file, machine);
+  return bench_batches(options, setting, machine);
 }
 
 int bench(const Options& options) {
@@ -354,6 +385,7 @@ int bench(const Options& options) {
   settings.chunk = chunk;
   settings.ranks = options.ranks;
   settings.cut = options.cut;
+  settings.place = options.place;
   Timeline timeline;
   if (traced) {
     if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);  // before minutes of work
@@ -365,9 +397,7 @@ int bench(const Options& options) {
         return bench(options, {setting.file, setting.config, of_rank}, timeline);
       },
       [&](const ModelOptions& of_rank) {
-        if (setting.file) return follow_session(of_rank);
-        return follow_random_session(of_rank, setting.config, options.type,
-                                     {.context = of_rank.context, .chunk = of_rank.chunk});
+        return follow(options, {setting.file, setting.config, of_rank});
       });
 }
 
@@ -403,10 +433,12 @@ void add_bench(CLI::App& app, Command& chosen) {
                      "A file for Perfetto: what each operator and each thread does of a decoded token, and a table");
   add_threads(command, options->threads, options->pool);
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
-  command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));
+  command.add_option("--backend", options->backend, "Where the operators run")
+      ->check(CLI::IsMember(backends_and_pairs()));
+  add_place(command, options->place);
   add_device(command, options->device);
   add_ranks(command, options->ranks, options->cut);
-  for (const char* other : {"--batch", "--trace"}) command.get_option("--ranks")->excludes(other);
+  command.get_option("--ranks")->excludes("--trace");
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
   add_bench_contention(group, chosen);
   add_bench_serve(group, chosen);

@@ -15,7 +15,8 @@
 #include <inlay/exec/serve/server.hpp>
 
 #include "tools/commands.hpp"
-#include "tools/session.hpp"
+#include "tools/ranks.hpp"
+#include "tools/server.hpp"
 
 namespace inlay::tools {
 
@@ -187,7 +188,19 @@ void add_bench_serve(CLI::App& group, Command& chosen) {
                   "A JSON object a line: at, seconds; prompt, a text, token ids or a number of them; tokens, new ones")
       ->required();
   options->texts.add_to(command);
-  command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
+  add_ranks(command, options->model.ranks, options->model.cut);
+  command.callback([options, &chosen] {
+    chosen = [options] {
+      return with_ranks(
+          options->model,
+          [&](const ModelOptions& of_rank) {
+            ServeOptions own = *options;
+            own.model = of_rank;
+            return bench(own);
+          },
+          [&](const ModelOptions& of_rank) { return follow_server(of_rank, options->texts); });
+    };
+  });
 }
 
 }  // namespace inlay::tools

@@ -17,6 +17,7 @@ void add_inspect(CLI::App& app, Command& chosen);
 void add_devices(CLI::App& app, Command& chosen);
 void add_plan(CLI::App& app, Command& chosen);
 void add_profile(CLI::App& app, Command& chosen);
+void add_calibrate(CLI::App& app, Command& chosen);
 void add_simulate(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);

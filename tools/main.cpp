@@ -74,6 +74,7 @@ int main(int argc, char** argv) {
   add_devices(app, chosen);
   add_plan(app, chosen);
   add_profile(app, chosen);
+  add_calibrate(app, chosen);
   add_simulate(app, chosen);
 #ifdef INLAY_HAS_SERVE
   add_serve(app, chosen);

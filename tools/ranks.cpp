@@ -69,6 +69,9 @@ int with_ranks(const ModelOptions& options, const std::function<int(const ModelO
   if (options.backend != "cpu" && options.backend != "npu" && options.backend != "reference")
     return wrong("--ranks is " + options.ranks + " and --backend " + options.backend +
                  "; it must be one that computes in the host's memory: cpu, npu or reference");
+  if (!options.scales.empty())
+    return wrong("--ranks is " + options.ranks + " and --scales is " + options.scales +
+                 "; with ranks each token must have scales of its own");
   if (options.ranks == "mpi") {
 #ifdef INLAY_HAS_MPI
     return with_mpi(options, command, follow);

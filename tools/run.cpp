@@ -59,9 +59,6 @@ Status compare(const RunOptions& options, const LoadedModel& model, exec::Sessio
 int run_one(const RunOptions& options);
 
 int run(const RunOptions& options) {
-  if (!options.model.ranks.empty() && !options.many.prompts.empty())
-    return wrong("--ranks is " + options.model.ranks +
-                 ", and they write one text at a time; --prompts must be left out");
   return with_ranks(
       options.model,
       [&](const ModelOptions& of_rank) {
@@ -69,7 +66,9 @@ int run(const RunOptions& options) {
         own.model = of_rank;
         return run_one(own);
       },
-      follow_session);
+      [&](const ModelOptions& of_rank) {
+        return options.many.prompts.empty() ? follow_session(of_rank) : follow_server(of_rank, options.many.texts);
+      });
 }
 
 int run_one(const RunOptions& options) {
@@ -145,7 +144,7 @@ void add_run(CLI::App& app, Command& chosen) {
   options->answer.add_to(command);
   options->chat.add_to(command);
   command.add_option("--compare", options->compare, "Afterwards, print the largest logit difference to this backend")
-      ->check(CLI::IsMember(backends_of_one_text()))
+      ->check(CLI::IsMember(backends_and_pairs()))
       ->excludes("--chat")
       ->excludes("--ranks");
   prompt->excludes("--chat");

@@ -57,7 +57,9 @@ struct Written {
   }
 };
 
-Expected<std::vector<std::string>> lines_of(const std::string& path) {
+}  // namespace
+
+Expected<std::vector<std::string>> prompts_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return failure(StatusCode::not_found, "--prompts: " + quote(path) + " cannot be read");
   std::vector<std::string> lines;
@@ -72,8 +74,6 @@ Expected<std::vector<std::string>> lines_of(const std::string& path) {
   return lines;
 }
 
-}  // namespace
-
 void ManyOptions::add_to(CLI::App& command) {
   CLI::Option* const file = command.add_option(
       "--prompts", prompts, "A file with a prompt a line: all are written, and printed in order, a JSON object a line");
@@ -83,7 +83,7 @@ void ManyOptions::add_to(CLI::App& command) {
 
 int run_many(const ManyOptions& options, const ModelOptions& of_model, const AnswerOptions& answers,
              const LoadedModel& model) {
-  auto prompts = lines_of(options.prompts);
+  auto prompts = prompts_of(options.prompts);
   if (!prompts) return wrong(prompts.error());
   auto server = make_server(of_model, model, options.texts);
   if (!server) return wrong(server.error());

@@ -4,9 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 #include "tools/answer.hpp"
-#include "tools/session.hpp"
+#include "tools/server.hpp"
 
 namespace inlay::tools {
 
@@ -16,6 +17,9 @@ struct ManyOptions {
 
   void add_to(CLI::App& command);
 };
+
+// --prompts: the lines of a file, none of them empty.
+Expected<std::vector<std::string>> prompts_of(const std::string& path);
 
 // The exit code of the program.
 int run_many(const ManyOptions& options, const ModelOptions& model_options, const AnswerOptions& answers,

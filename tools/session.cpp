@@ -8,15 +8,14 @@
 #include <filesystem>
 
 #include <inlay/core/threads.hpp>
+#include <inlay/exec/calibration.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/model/load.hpp>
-#ifdef INLAY_HAS_CL
-#include <inlay/exec/device/cl_over_host.hpp>
-#endif
-#include <inlay/exec/device/side_by_side.hpp>
 #include <inlay/model/random_weights.hpp>
 
+#include "tools/plan/plan.hpp"
 #include "tools/timeline.hpp"
+#include "tools/two_devices.hpp"
 
 namespace inlay::tools {
 
@@ -54,7 +53,7 @@ std::vector<std::string> backends() {
           "reference"};
 }
 
-std::vector<std::string> backends_of_one_text() {
+std::vector<std::string> backends_and_pairs() {
   std::vector<std::string> words = backends();
 #ifdef INLAY_HAS_CL
   words.emplace_back("cpu+cl");
@@ -138,15 +137,17 @@ AttentionCompute Rounding::of_attention() const {
   return attention == "bf16" ? AttentionCompute::bf16_products : AttentionCompute::exact_float;
 }
 
-void ModelOptions::add_to(CLI::App& command) {
-  command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
-  command
-      .add_option("--backend", backend,
-                  "Where the operators run; cpu+cl, cpu+npu: on two devices at once, one text at a time")
-      ->check(CLI::IsMember(backends_of_one_text()));
+void add_place(CLI::App& command, std::string& place) {
   command.add_option("--place", place,
                      "Which operators the device beside the cpu computes: all, linears, attention, layers:FIRST-LAST, "
                      "each with =DEVICE, after commas; the later one counts (default: its linears)");
+}
+
+void ModelOptions::add_to(CLI::App& command) {
+  command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
+  command.add_option("--backend", backend, "Where the operators run; cpu+cl, cpu+npu: on two devices at once")
+      ->check(CLI::IsMember(backends_and_pairs()));
+  add_place(command, place);
   command.add_option("--chunks-at-once", chunks_at_once, "Chunks of a prompt under way at once, with --backend cpu+..")
       ->check(CLI::Range(1, 64));
   add_device(command, device);
@@ -160,6 +161,8 @@ void ModelOptions::add_to(CLI::App& command) {
       ->transform(a_plan_mode())
       ->type_name("TEXT");
   rounding.add_to(command);
+  command.add_option("--scales", scales,
+                     "A file of inlay calibrate: linears of int8 round x by these scales in place of each token's own");
 }
 
 int wrong(const std::string& message) {
@@ -205,39 +208,10 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
   return Cpu(*level, parallel);
 }
 
-namespace {
-
-Status one_text_at_a_time(const std::string& backend) {
-  return invalid("--backend is " + backend +
-                 ", which writes one text at a time; it must be one device here: see inlay devices");
-}
-
-template <class Second>
-Expected<exec::Session> make_session_of_two(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
-                                            Cpu cpu, Expected<Second> second) {
-  if (!second) return failure(std::move(second.error()));
-  const exec::ModelConfig config = file->config;
-  const DType cache = kv_type(options, file.get());
-  Progress progress("packing weights");
-  auto weights =
-      exec::load_weights(std::move(file), cpu.parallel(), [&](index done, index all) { progress(done, all); });
-  if (!weights) return failure(std::move(weights.error()));
-  return exec::Session::make(config, std::move(*weights),
-                             exec::SideBySide<Second>{.cpu = std::move(cpu),
-                                                      .second = std::move(*second),
-                                                      .place = options.place,
-                                                      .chunks = options.chunks_at_once},
-                             {.context = options.context,
-                              .chunk = options.chunk,
-                              .kv_type = cache,
-                              .activations = options.rounding.of_linears(),
-                              .attention = options.rounding.of_attention()});
-}
-
-}  // namespace
-
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
-  if (backend.find('+') != backend.npos) return failure(one_text_at_a_time(backend));
+  if (backend.find('+') != backend.npos)
+    return failure(
+        invalid("--backend is " + backend + ", two devices at once; it must be one here: see inlay devices"));
   if (!options.place.empty() && options.backend.find('+') == options.backend.npos)
     return failure(invalid("--place is " + options.place +
                            ", which is --backend cpu+cl's and cpu+npu's; with "
@@ -270,11 +244,11 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
   return exec::Eager(std::move(*cpu));
 }
 
-namespace {
-
 exec::RankCut::By cut_of(const ModelOptions& options) {
   return options.cut == "rows" ? exec::RankCut::By::rows : exec::RankCut::By::columns;
 }
+
+namespace {
 
 exec::Session::Options session_options(const ModelOptions& options, const exec::ModelFile* file) {
   return {.context = options.context,
@@ -287,54 +261,51 @@ exec::Session::Options session_options(const ModelOptions& options, const exec::
           .cut = cut_of(options)};
 }
 
-// What a rank has of a model with random weights.
-struct RandomModel {
-  exec::ModelConfig config;
-  exec::Weights weights;
-  exec::Eager run;
-  exec::Session::Options options;
-};
-Expected<RandomModel> random_model(const ModelOptions& options, const exec::ModelConfig& config,
-                                   const std::string& type, const Room& room) {
-  auto runner = make_runner(options, options.backend);
-  if (!runner) return failure(std::move(runner.error()));
-  auto cut = exec::RankCut::make(config, options.comm.rank, options.comm.size, cut_of(options));
-  if (!cut) return failure(std::move(cut.error()));
-  auto weights = exec::random_weights(config, type, runner->parallel(), 1, *cut);
-  if (!weights) return failure(std::move(weights.error()));
-  exec::Session::Options of_session = session_options(options, nullptr);
-  of_session.context = room.context, of_session.chunk = room.chunk;
-  of_session.plans = exec::Session::Options().plans;
-  return RandomModel{cut->config(), std::move(*weights), std::move(*runner), of_session};
+// What a rank has of a model with random weights: make(config, weights, run, options).
+template <class Made, class Make>
+Expected<Made> of_random_model(const ModelOptions& options, const exec::ModelConfig& config, const std::string& type,
+                               const Room& room, Make&& make) {
+  return on_devices<Made>(options, options.backend, options.chunks_at_once, [&](auto run) -> Expected<Made> {
+    auto cut = exec::RankCut::make(config, options.comm.rank, options.comm.size, cut_of(options));
+    if (!cut) return failure(std::move(cut.error()));
+    auto weights = exec::random_weights(config, type, run.parallel(), 1, *cut);
+    if (!weights) return failure(std::move(weights.error()));
+    exec::Session::Options of_session = session_options(options, nullptr);
+    of_session.context = room.context, of_session.chunk = room.chunk;
+    of_session.plans = exec::Session::Options().plans;
+    return make(cut->config(), std::move(*weights), std::move(run), of_session);
+  });
 }
 
 }  // namespace
 
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend) {
-  if (backend.starts_with("cpu+")) {
-    auto cpu = make_cpu(options.isa, options.threads, options.pool);
-    if (!cpu) return failure(std::move(cpu.error()));
-#ifdef INLAY_HAS_CL
-    if (backend == "cpu+cl") {
-      auto cl = Cl::make({.device = options.device});
-      if (!cl) return failure(std::move(cl.error()));
-      return make_session_of_two<exec::ClOverHost>(options, std::move(file), std::move(*cpu),
-                                                   exec::ClOverHost(std::move(*cl)));
-    }
-#endif
-#ifdef INLAY_HAS_NPU
-    const NpuActivations activations = options.rounding.f16_on_npu() ? NpuActivations::f16 : NpuActivations::exact;
-    return make_session_of_two<Npu>(options, std::move(file), std::move(*cpu),
-                                    Npu::make({.device = options.device, .activations = activations}));
-#endif
-  }
-  auto runner = make_runner(options, backend);
-  if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");
+  const auto tell = [&](index done, index all) { progress(done, all); };
   const exec::Session::Options of_session = session_options(options, file.get());
-  return exec::Session::make(std::move(file), std::move(*runner), of_session,
-                             [&](index done, index all) { progress(done, all); });
+  return on_devices<exec::Session>(options, backend, options.chunks_at_once, [&](auto run) -> Expected<exec::Session> {
+    if constexpr (std::is_same_v<decltype(run), exec::Eager>)
+      if (options.scales.empty()) return exec::Session::make(std::move(file), std::move(run), of_session, tell);
+    const exec::ModelConfig config = file->config;
+    auto weights = load_scaled(options, std::move(file), run.parallel(), tell);
+    if (!weights) return failure(std::move(weights.error()));
+    return exec::Session::make(config, std::move(*weights), std::move(run), of_session);
+  });
+}
+
+Expected<exec::Weights> load_scaled(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
+                                    const Parallel& parallel, const std::function<void(index, index)>& progress) {
+  const exec::ModelConfig config = file->config;
+  auto weights = exec::load_weights(std::move(file), parallel, progress);
+  if (!weights || options.scales.empty()) return weights;
+  auto text = read_option("--scales", options.scales);
+  if (!text) return failure(std::move(text.error()));
+  const auto ranges = exec::ActivationRanges::from_json(*text);
+  if (!ranges) return failure(ranges.error().code(), "--scales: " + std::string(ranges.error().message()));
+  Status status = ranges->apply(config, *weights);
+  if (!status.ok()) return failure(status.code(), "--scales: " + std::string(status.message()));
+  return weights;
 }
 
 Status follow_session(const ModelOptions& options) {
@@ -347,46 +318,26 @@ Status follow_session(const ModelOptions& options) {
                                of_session);
 }
 
-std::vector<CLI::Option*> TextsOptions::add_to(CLI::App& command) {
-  return {
-      command.add_option("--batch", batch, "Texts that are written at once")->check(CLI::Range(1, 1 << 20)),
-      command.add_option("--cache-tokens", cache_tokens, "Tokens that all of them keep (0: four times the context)")
-          ->check(CLI::Range(0, 1 << 30)),
-      command
-          .add_option("--swap-tokens", swap_tokens,
-                      "Tokens in the host's memory of texts that find no room in a device's, which are computed "
-                      "again otherwise (--backend cl)")
-          ->check(CLI::Range(0, 1 << 30))};
-}
-
-Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, const TextsOptions& texts) {
-  auto runner = make_runner(options, options.backend);
-  if (!runner) return failure(std::move(runner.error()));
-  Progress progress("packing weights");
-  return exec::Server::make(model.file, std::move(*runner), model.tokenizer,
-                            {.context = options.context,
-                             .cache_tokens = texts.cache_tokens,
-                             .swap_tokens = texts.swap_tokens,
-                             .batch = {.tokens = options.chunk, .requests = texts.batch},
-                             .kv_type = kv_type(options, model.file.get()),
-                             .activations = options.rounding.of_linears(),
-                             .attention = options.rounding.of_attention(),
-                             .plans = options.plans},
-                            [&](index done, index all) { progress(done, all); });
-}
-
 Expected<exec::Session> make_random_session(const ModelOptions& options, const exec::ModelConfig& config,
                                             const std::string& type, const Room& room) {
-  auto model = random_model(options, config, type, room);
-  if (!model) return failure(std::move(model.error()));
-  return exec::Session::make(model->config, std::move(model->weights), std::move(model->run), model->options);
+  return of_random_model<exec::Session>(
+      options, config, type, room,
+      [](const exec::ModelConfig& own, exec::Weights weights, auto run, const exec::Session::Options& of_session) {
+        return exec::Session::make(own, std::move(weights), std::move(run), of_session);
+      });
 }
 
 Status follow_random_session(const ModelOptions& options, const exec::ModelConfig& config, const std::string& type,
                              const Room& room) {
-  auto model = random_model(options, config, type, room);
-  if (!model) return std::move(model.error());
-  return exec::Session::follow(model->config, std::move(model->weights), std::move(model->run), model->options);
+  Status followed;
+  auto made = of_random_model<bool>(options, config, type, room,
+                                    [&](const exec::ModelConfig& own, exec::Weights weights, auto run,
+                                        const exec::Session::Options& of_session) -> Expected<bool> {
+                                      followed =
+                                          exec::Session::follow(own, std::move(weights), std::move(run), of_session);
+                                      return true;
+                                    });
+  return made ? std::move(followed) : std::move(made.error());
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), begin_(now()) {}

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 #include <inlay/core/threads.hpp>
 #include <inlay/cpu.hpp>
 #include <inlay/exec/generate.hpp>
-#include <inlay/exec/serve/server.hpp>
+#include <inlay/exec/session.hpp>
 #include <inlay/model/model_file.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -20,7 +21,7 @@ namespace inlay::tools {
 // Those that this build has: cpu, cl, npu, reference.
 std::vector<std::string> backends();
 // And cpu+cl, cpu+npu: two devices at once.
-std::vector<std::string> backends_of_one_text();
+std::vector<std::string> backends_and_pairs();
 // --device
 void add_device(CLI::App& command, std::string& device);
 
@@ -48,7 +49,7 @@ class Timeline;  // tools/timeline.hpp
 
 struct ModelOptions {
   std::string model;               // empty: the model that ships with Inlay
-  std::string backend = "cpu";     // one of backends_of_one_text()
+  std::string backend = "cpu";     // one of backends_and_pairs()
   std::string place;               // with two devices, which operators are the second one's: exec::Placement
   index chunks_at_once = 2;        // of a prompt, with two devices
   std::string isa;                 // empty: the best
@@ -59,6 +60,7 @@ struct ModelOptions {
   Threads* own_threads = nullptr;  // these in place of the process's pool
   Timeline* timeline = nullptr;    // that sees what they do
   Rounding rounding;
+  std::string scales;  // --scales, a file of inlay calibrate
   exec::Plans plans = exec::EngineOptions().plans;
   index chunk = 256;
   index context = 0;  // 0: the model's
@@ -68,6 +70,10 @@ struct ModelOptions {
 
   void add_to(CLI::App& command);
 };
+
+// --place
+void add_place(CLI::App& command, std::string& place);
+exec::RankCut::By cut_of(const ModelOptions& options);
 
 struct LoadedModel {
   std::shared_ptr<const exec::ModelFile> file;
@@ -91,18 +97,11 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend);
+// The weights of a file, with --scales.
+Expected<exec::Weights> load_scaled(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
+                                    const Parallel& parallel, const std::function<void(index, index)>& progress);
 // What another rank does while rank 0 has that session.
 Status follow_session(const ModelOptions& options);
-// Many texts of a model.
-struct TextsOptions {
-  index batch = 8;         // that run at once
-  index cache_tokens = 0;  // of all of them; 0: four times the context
-  index swap_tokens = 0;   // of those that are preempted, in the host's memory
-
-  // Returns what was added.
-  std::vector<CLI::Option*> add_to(CLI::App& command);
-};
-Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, const TextsOptions& texts);
 // A model with random weights: `type` of random_weights, `room` how long texts and passes become.
 struct Room {
   index context, chunk;

@@ -8,24 +8,10 @@
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/kv_pool.hpp>
 
+#include "executor/exec/own_weights.hpp"
+
 namespace inlay::exec {
 namespace {
-
-// What a rank has of a model; where it cannot load that, the others are told.
-struct OwnWeights {
-  ModelConfig config;
-  Weights weights;
-};
-Expected<OwnWeights> load_own(std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-                              const Session::Options& options, const std::function<void(index, index)>& progress) {
-  const Comm& comm = options.comm;
-  auto cut = RankCut::make(file->config, comm.rank, comm.size, options.cut);
-  if (!cut) return failure(std::move(cut.error()));  // as on every rank
-  auto weights = load_weights(std::move(file), parallel, progress, *cut);
-  if (weights) return OwnWeights{cut->config(), std::move(*weights)};
-  give_up(comm, weights.error());
-  return failure(std::move(weights.error()));
-}
 
 Status no_logits() { return invalid("there are no logits; tokens must be appended first"); }
 
@@ -77,13 +63,13 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
                                 const std::function<void(index, index)>& progress) {
   if (Status status = check(options, file->config); !status.ok()) return failure(std::move(status));
-  auto own = load_own(std::move(file), run.parallel(), options, progress);
+  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, progress);
   if (!own) return failure(std::move(own.error()));
   return make(own->config, std::move(own->weights), std::move(run), options);
 }
 
 Status Session::follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options) {
-  auto own = load_own(std::move(file), run.parallel(), options, [](index, index) {});
+  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, [](index, index) {});
   if (!own) return std::move(own.error());
   return follow(own->config, std::move(own->weights), std::move(run), options);
 }

@@ -159,6 +159,7 @@ std::optional<RankCut::Rows> RankCut::own_rows(const TensorFacts& tensor) const 
 }
 
 std::optional<RankShares> RankCut::inputs(const TensorFacts& tensor) const {
+  if (size_ == 1) return std::nullopt;
   if (tensor.part == Part::output)
     return RankShares{config_.heads * config_.value_dim(), heads_of_group() * config_.value_dim()};
   if (tensor.part == Part::down) return of_hidden(config_.layer(tensor.layer).hidden);

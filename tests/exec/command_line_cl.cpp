@@ -100,7 +100,11 @@ TEST_F(CommandLineCl, the_cpu_and_cl_write_the_text_of_the_cpu) {
   }
   expect_refused("run --backend cpu+cl --place linears=gpu", {"place has 'linears=gpu'", "cpu or cl"});
   expect_refused("run --place linears=cl", {"--place is linears=cl", "must be left out"});
-  expect_refused("run --backend cpu+cl --prompts " + write("prompts", "a\n"), {"--backend is cpu+cl", "one device"});
+  const std::string many =
+      "run --temperature 0 --tokens 16 --batch 3 --prompts " + write("prompts", "Tom\nOne day\nThe red bird\n");
+  const Outcome both = inlay(many + " --backend cpu+cl");
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(both.out, inlay(many).out);
 }
 
 TEST_F(CommandLineCl, bench_tells_the_rates_of_a_model) {

@@ -55,6 +55,14 @@ TEST_F(CommandLine, the_cpu_and_the_npu_write_the_text_of_the_cpu) {
   const Outcome whole = inlay(story + " --backend cpu+npu --place all=npu");
   EXPECT_EQ(whole.out, alone.out) << whole.err;
   EXPECT_NE(whole.err.find("rope_table ran on cpu: npu says: "), std::string::npos) << whole.err;
+  const std::string many =
+      "run --temperature 0 --tokens 8 --batch 3 --prompts " + write("prompts", "Tom\nOne day\nThe red bird\n");
+  EXPECT_EQ(inlay(many + " --backend cpu+npu").out, inlay(many).out);
+  const Outcome measured = inlay(
+      "bench model --shape stories260k --type w4a16 --backend cpu+npu --place linears=npu --prefill 4 --depth 0 "
+      "--tokens 1 --batch 2");
+  EXPECT_EQ(measured.code, 0) << measured.err;
+  EXPECT_NE(measured.out.find("decode of  2 texts"), std::string::npos) << measured.out;
 }
 
 TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {

@@ -76,6 +76,30 @@ TEST_F(Prompts, refuse_what_cannot_be_done) {
   EXPECT_NE(inlay("run --batch 3").code, 0);
 }
 
+TEST_F(Prompts, give_scales_of_activations) {
+  const std::string int8 = file("int8.gguf"), scales = file("scales.json");
+  ASSERT_EQ(inlay("convert " + (source / "models/stories.gguf").string() + " --quantize int8 -o " + int8).code, 0);
+  const std::string prompts = write("prompts", "Once upon a time there was a\nLily went to the park\nTom\n");
+  const Outcome made = inlay("calibrate " + int8 + " --prompts " + prompts + " --percentile 99 -o " + scales);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(Json::parse(read(scales))["layers"].size(), 6u);
+  EXPECT_EQ(inlay("calibrate " + int8 + " --prompts " + prompts + " --percentile 99 --chunk 3 --threads 1").out,
+            read(scales));
+  // The tokens that all texts begin with are those of the dynamic scales.
+  const std::string how = "run " + int8 + " --temperature 0 --tokens 8 --prompt 'Once upon a time'";
+  const Outcome with = inlay(how + " --scales " + scales);
+  ASSERT_EQ(with.code, 0) << with.err;
+  EXPECT_EQ(with.out, inlay(how).out);
+  EXPECT_EQ(objects(inlay("run " + int8 + " --temperature 0 --tokens 8 --scales " + scales + " --prompts " +
+                          write("one", "Once upon a time\n")))[0]["text"],
+            with.out.substr(std::string("Once upon a time").size()));
+  expect_refused("run --scales " + scales, {"--scales", "no linear of int8"});
+  expect_refused("run " + int8 + " --scales " + prompts, {"--scales"});
+  expect_refused("run " + int8 + " --scales " + file("nowhere"), {"--scales is ", "nowhere"});
+  expect_refused("calibrate --prompts " + prompts, {"no linears of int8"});
+  expect_refused("calibrate " + int8 + " --prompts " + file("nowhere"), {"--prompts", "nowhere"});
+}
+
 // The last one arrives 0.3 s behind the others, which have ended by then, and is their equal: its beginning is there.
 TEST_F(Prompts, of_a_trace_are_answered_as_they_arrive) {
   const std::string trace = write("trace", R"({"at": 0.3, "prompt": 40, "tokens": 5}

@@ -38,16 +38,33 @@ TEST_F(CommandLine, ranks_are_refused_by_name) {
   for (const char* word : {"0", "-1", "65", "many", "1x", "999999999999"})
     expect_refused("run --ranks " + std::string(word), {"it must be in 1..64, or mpi", word});
   expect_refused("run --ranks 2 --backend cpu+npu", {"--backend cpu+npu", "host's memory"});
-  expect_refused("run --ranks 2 --prompts " + write("prompts", "Tom\n"), {"--prompts must be left out"});
+  expect_refused("run --ranks 2 --scales some.json", {"--scales is some.json", "--ranks is 2"});
+  expect_refused("serve --ranks mpi", {"--ranks is mpi", "within this program"});
   expect_refused("run --ranks 2 --compare reference", {"--ranks"});
   expect_refused("run missing.gguf --ranks 2", {"missing.gguf"});
-  expect_refused("bench model --ranks 2 --batch 2", {"--batch"});
   expect_refused("bench model missing.gguf --ranks 2", {"missing.gguf"});
   expect_refused("bench model --shape qwen2.5-0.5b --ranks 3 --prefill 1 --depth 0",
                  {"heads is 14:2 (q:kv)", "3 ranks"});
 #ifndef INLAY_MPIEXEC
   expect_refused("run --ranks mpi", {"-DINLAY_MPI=ON"});
 #endif
+}
+
+TEST_F(CommandLine, ranks_write_many_texts_at_once) {
+  const std::string how =
+      "run --tokens 24 --temperature 0.8 --seed 3 --chunk 16 --batch 3 --cache-tokens 128 --prompts " +
+      write("prompts", "Tom\nOne day, a big dog\nThe red bird\nLily\n");
+  const std::string expected = inlay(how).out;
+  ASSERT_GT(expected.size(), 200u);
+  for (const char* ranks : {"2", "3 --plans off"}) {
+    const Outcome outcome = inlay(how + " --ranks " + ranks);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, expected) << ranks;
+  }
+  const Outcome trace =
+      inlay("bench serve --ranks 2 --trace " + write("trace", "{\"at\": 0, \"prompt\": 9, \"tokens\": 4}\n"));
+  EXPECT_EQ(trace.code, 0) << trace.err;
+  EXPECT_NE(trace.out.find(" 4 new ones"), std::string::npos) << trace.out;
 }
 
 TEST_F(CommandLine, ranks_are_measured) {
@@ -57,6 +74,10 @@ TEST_F(CommandLine, ranks_are_measured) {
   EXPECT_NE(outcome.out.find("linears 1 MB on rank 0"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("decode at depth     4"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("2 ranks\n"), std::string::npos) << outcome.out;
+  const Outcome batch =
+      inlay("bench model " + model + " --ranks 2 --threads 1 --prefill 8 --depth 4 --tokens 2 --batch 3");
+  EXPECT_EQ(batch.code, 0) << batch.err;
+  EXPECT_NE(batch.out.find("decode of  3 texts"), std::string::npos) << batch.out;
 }
 
 TEST_F(CommandLine, ranks_of_mpi_write_the_text_of_one_and_write_it_once) {

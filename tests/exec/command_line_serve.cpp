@@ -39,6 +39,19 @@ const std::string prompts[] = {
     "Once upon a time", "Lily went to the \"park\"", "Tom", "One day, a big dog", "The sun", "A red bird", "Mia",
     "Every morning"};
 
+// What computes changes nothing of what is served: ranks have the bits of one, two devices those of their placement.
+TEST_F(Serve, ranks_and_two_devices_serve_the_text_that_run_writes) {
+  for (const char* how : {"--ranks 2",
+#ifdef INLAY_HAS_NPU
+                          "--backend cpu+npu --place layers:0-0=npu"
+#endif
+       }) {
+    const ServeProgram server(std::string("--batch 3 ") + how);
+    const HttpAnswer answer = server.completion({{"prompt", prompts[0]}, {"max_tokens", 12}, {"temperature", 0}});
+    EXPECT_EQ(text_of(answer), alone(prompts[0], std::string("--tokens 12 ") + how)) << how;
+  }
+}
+
 TEST_F(Serve, a_completion_is_the_text_that_run_writes) {
   const ServeProgram server("--batch 3");
   const struct {

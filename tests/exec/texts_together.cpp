@@ -1,10 +1,10 @@
 // Many texts at once are what each is alone: every logit of every token, bit for bit, whoever shares the passes,
 // however prompts are cut, and where a text was preempted and computed a second time.
+#include <inlay/exec/device/side_by_side.hpp>
 #include <inlay/exec/kv_pool.hpp>
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +19,8 @@ using test::alone, test::asked, test::next_token, test::session, test::together;
 using test::Asked, test::Counts, test::Logits, test::tiny, test::tiny_latent, test::tiny_mixture, test::windowed;
 
 // `run()` makes the backend; `small`: slots of a block where the cache is small.
-void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
+template <class MakeRun>
+void expect_as_alone(const ModelConfig& config, const std::string& type, const MakeRun& run,
                      Activations activations = Activations::exact, index small = 5, DType kv_type = DType::f16) {
   Counts counts;
   auto texts = asked(config.vocab, 3);
@@ -84,6 +85,18 @@ TEST(texts_together, texts_are_as_alone_on_the_npu) {
   // A tile of its flash attention is whole blocks: its bits depend on their size, and not on who shares a pass.
   for (const DType kv_type : {DType::f16, DType::i8})
     expect_as_alone(tiny(), "w4a16", run, Activations::exact, 16, kv_type);
+}
+
+// Linears on the one, attention on the other, and what is copied between blocks before both.
+TEST(texts_together, texts_are_as_alone_on_the_cpu_and_the_npu_at_once) {
+  for (const char* place : {"", "layers:0-0=npu"})
+    expect_as_alone(
+        tiny(), "w4a16",
+        [&] {
+          return SideBySide<Npu>{
+              .cpu = Cpu(), .second = std::move(*Npu::make({.device = "hexagon-htp-like"})), .place = place};
+        },
+        Activations::exact, 16);
 }
 #endif
 

@@ -17,8 +17,9 @@
 
 #include "tools/chat.hpp"
 #include "tools/commands.hpp"
+#include "tools/ranks.hpp"
 #include "tools/serve/http.hpp"
-#include "tools/session.hpp"
+#include "tools/server.hpp"
 
 namespace inlay::tools {
 
@@ -121,12 +122,27 @@ int serve(const ServeOptions& options) {
   return failed ? wrong("no more connections can be accepted") : 0;
 }
 
+int serve_with_ranks(const ServeOptions& options) {
+  // Passes are computed by the worker's thread, and MPI is initialised for the one that began.
+  if (options.model.ranks == "mpi")
+    return wrong("--ranks is mpi; to serve it must be a number of ranks within this program");
+  return with_ranks(
+      options.model,
+      [&](const ModelOptions& of_rank) {
+        ServeOptions own = options;
+        own.model = of_rank;
+        return serve(own);
+      },
+      [&](const ModelOptions& of_rank) { return follow_server(of_rank, options.texts); });
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App& command = *app.add_subcommand("serve", "Answer OpenAI's completions and chat completions over HTTP");
   options->model.add_to(command);
+  add_ranks(command, options->model.ranks, options->model.cut);
   command.add_option("--host", options->host, "Address to listen at; another than loopback lets others in");
   command.add_option("--port", options->port, "0: any that is free; it is printed")->check(CLI::Range(0, 65535));
   command.add_option("--name", options->name, "What clients call the model (default: the name of its file)");
@@ -146,7 +162,7 @@ void add_serve(CLI::App& app, Command& chosen) {
                   "Seconds in which a request has to arrive, a piece of an answer has to be taken, and a connection "
                   "may ask nothing")
       ->check(CLI::Range(1, 3600));
-  command.callback([options, &chosen] { chosen = [options] { return serve(*options); }; });
+  command.callback([options, &chosen] { chosen = [options] { return serve_with_ranks(*options); }; });
 }
 
 }  // namespace inlay::tools

@@ -4,9 +4,12 @@
 #include <string>
 #include <utility>
 
+#include <inlay/exec/comm/lead.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/kv_pool.hpp>
 #include <inlay/model/model_file.hpp>
+
+#include "executor/exec/own_weights.hpp"
 
 namespace inlay::exec {
 
@@ -57,17 +60,26 @@ EngineOptions Server::engine_options(const ModelConfig& config, const Options& o
           .attention = options.attention,
           .cache = cache_shape(config, options.kv_type, options.block_size, options.cache_tokens),
           .plans = options.plans,
-          .swap_tokens = options.swap_tokens};
+          .swap_tokens = options.swap_tokens,
+          .comm = options.comm};
 }
 
 Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer,
                               const Options& options, const std::function<void(index, index)>& progress) {
   if (Status status = check(completed(options, file->config), file->config); !status.ok())
     return failure(std::move(status));
-  const ModelConfig config = file->config;
-  auto weights = load_weights(std::move(file), run.parallel(), progress);
-  if (!weights) return failure(std::move(weights.error()));
-  return make(config, std::move(*weights), std::move(run), std::move(tokenizer), options);
+  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, progress);
+  if (!own) return failure(std::move(own.error()));
+  return make(own->config, std::move(own->weights), std::move(run), std::move(tokenizer), options);
+}
+
+Status Server::follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options) {
+  const Options whole = completed(options, file->config);
+  if (Status status = check(whole, file->config); !status.ok()) return status;
+  auto own = load_own(std::move(file), run.parallel(), whole.comm, whole.cut, [](index, index) {});
+  if (!own) return std::move(own.error());
+  auto engine = make_engine(own->config, std::move(own->weights), std::move(run), engine_options(own->config, whole));
+  return engine ? exec::follow(**engine, whole.comm) : std::move(engine.error());
 }
 
 Expected<index> Server::submit(TextRequest asked) {

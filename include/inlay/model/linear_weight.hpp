@@ -27,6 +27,7 @@ class LinearWeight {
   struct Int8 {
     OwnedTensor<3> packed;
     OwnedTensor<1> sums, scales;
+    OwnedTensor<1> x_scale = {};  // static, of x; what is clipped is added in f32. Empty: each token has its own
   };
 
   using Form = std::variant<Float, Int8, PackedW4>;
@@ -47,11 +48,13 @@ class LinearWeight {
           .compute = activations == Activations::bf16 ? LinearCompute::bf16_products : LinearCompute::exact_float});
     else if (const auto* int8 = std::get_if<Int8>(&form_))
       run(LinearInt8<Host>{.x = x,
+                           .x_scale = int8->x_scale,
                            .weight = int8->packed,
                            .weight_sum = int8->sums,
                            .weight_scale = int8->scales,
                            .bias = bias,
-                           .y = y});
+                           .y = y,
+                           .shadow_outliers = int8->x_scale.view().present()});
     else
       run(std::get<PackedW4>(form_).op(
           x, y, bias, activations == Activations::int8 ? W4Compute::int8_activations : W4Compute::exact_float));

@@ -52,12 +52,14 @@ class Server {
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
     Plans plans = EngineOptions().plans;                         // which passes are captured and replayed
+    Comm comm = {};                                              // several ranks, as Session::Options has them
+    RankCut::By cut = RankCut::By::columns;
   };
 
   static Expected<Server> make(
       std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer, const Options& options,
       const std::function<void(index, index)>& progress = [](index, index) {});
-  // Weights that come from elsewhere; an Eager, or a chain of other backends (make_engine).
+  // Weights that come from elsewhere; an Eager, a chain of other backends, or two devices at once (make_engine).
   template <class Run>
   static Expected<Server> make(const ModelConfig& config, Weights weights, Run run, Tokenizer tokenizer,
                                const Options& options) {
@@ -69,6 +71,8 @@ class Server {
       return failure(std::move(status));
     return Server(std::move(*engine), std::move(tokenizer), whole);
   }
+  // What a rank but 0 does of several: computes along with the server of rank 0, until that ends.
+  static Status follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options);
 
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
