@@ -288,7 +288,7 @@ TEST_F(CommandLine, plans_are_chosen_and_change_no_text) {
   const std::map<std::string, std::string> passes = {
       {"off", "0 by a plan, 0 captured for one, 0 that found none"},
       {"decode", "10 by a plan, 1 captured for one, 1 that found none"},
-      {"piecewise", "10 by a plan, 2 captured for one in 12 pieces, 0 that found none"},
+      {"piecewise", "10 by a plan, 2 captured for one in 14 pieces, 0 that found none"},
       {"full", "10 by a plan, 2 captured for one, 0 that found none"}};
   for (const auto& [mode, counts] : passes) {
     const Outcome outcome = inlay("run --tokens 12 --plans " + mode);
