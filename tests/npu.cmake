@@ -34,6 +34,10 @@ foreach(room programs mutants)
 endforeach()
 inlay_add_machine_tests(npu npu/functional.cpp npu/estimate.cpp)
 inlay_add_machine_tests(npu npu/imported_logs.cpp)
+# Compiles what inlay npu emit writes against stubs of Ascend C.
+inlay_add_test(npu_emit npu/emit.cpp inlay_npu ${CMAKE_DL_LIBS})
+inlay_unoptimized(npu_emit)
+target_compile_definitions(test_npu_emit PRIVATE INLAY_CXX="${CMAKE_CXX_COMPILER}")
 inlay_add_test(npu_guide npu/guide.cpp inlay_npu)
 foreach(test programs_targets programs_silence estimate)  # the cases that bench/npu prints
   inlay_compile(test_npu_${test} ${PROJECT_SOURCE_DIR}/measure/npu_cases.cpp)

@@ -5,6 +5,8 @@
 
 #include <inlay/core/threads.hpp>
 
+#include "tile_machine/run/recording_machine.hpp"
+
 namespace inlay::npu {
 
 namespace {
@@ -79,6 +81,17 @@ Expected<Plan> Costs::plan(const AnyOperator& op, const PackedWeights& packed) {
   auto log = events_of(device_, program);
   if (!log) return failure(std::move(log.error()));
   return Plan{std::move(*log), program.problem};
+}
+
+Expected<VerbLog> Costs::verbs(const AnyOperator& op, const PackedWeights& packed) {
+  CallKey call;
+  std::byte* const blocks = describe(call, op, device_, packed);
+  RecordingMachine machine(device_);
+  const Program made = op.make_program(machine, choices(call, blocks));
+  VerbLog log;
+  const std::vector<Report> reports = machine.run(made.body, made.launch, log);
+  if (!reports.empty()) return failure(unsupported(device_.name + ": " + reports.front().message));
+  return log;
 }
 
 std::size_t Costs::known() const {

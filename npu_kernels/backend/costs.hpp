@@ -12,6 +12,7 @@
 #include "npu_kernels/backend/plan.hpp"
 #include "tile_machine/estimate/estimate.hpp"
 #include "tile_machine/estimate/lru_cache.hpp"
+#include "tile_machine/run/verb_log.hpp"
 
 namespace inlay::npu {
 
@@ -35,6 +36,7 @@ class Costs {
   // Errors: what the operator declines, what the device lacks for its program.
   Expected<NpuEstimate> estimate(const AnyOperator& op, const PackedWeights& packed = {});
   Expected<Plan> plan(const AnyOperator& op, const PackedWeights& packed = {});
+  Expected<VerbLog> verbs(const AnyOperator& op, const PackedWeights& packed);  // of the same program
   std::size_t known() const;
 
  private:

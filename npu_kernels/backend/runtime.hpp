@@ -40,6 +40,7 @@ class Runtime {
   Status compute(const AnyOperator& op, const Workspace& workspace);
   Expected<NpuEstimate> estimate(const AnyOperator& op) { return costs_.estimate(op, packed_); }
   Expected<Plan> plan(const AnyOperator& op) { return costs_.plan(op, packed_); }
+  Expected<VerbLog> verbs(const AnyOperator& op) { return costs_.verbs(op, packed_); }
   std::size_t packed_bytes(const AnyOperator& op) { return packing_of(op).bytes; }
   Status pack(const AnyOperator& op, std::span<std::byte> memory);
 

@@ -14,18 +14,22 @@ struct CheckedRun : Run {
   Scheduler* scheduler = nullptr;
   EventLog* log = nullptr;
   Mutations* mutations = nullptr;
-  bool compute = true;                        // Options::compute
-  bool local_footprints = true;               // Options::local_footprints
-  std::size_t entries = 0, max_entries = 0;   // Options::entries
+  bool compute = true;                       // Options::compute
+  bool local_footprints = true;              // Options::local_footprints
+  std::size_t entries = 0, max_entries = 0;  // Options::entries
 };
 
-class CheckedCore final : public MachineCore {
+class CheckedCore : public MachineCore {
  public:
   CheckedCore(CheckedRun& run, std::uint32_t stream);
 
   void barrier(Pipe pipe, Site site) override;
   void barrier_all(Site site) override;
   void sync_all(Site site) override;
+
+ protected:
+  void enqueue(const Entry& entry, std::vector<Footprint> footprints, std::function<void()> body) override;
+  void dispatch(const Entry& sync) override;
 
  private:
   struct OpenChain {  // of a queue
@@ -34,8 +38,6 @@ class CheckedCore final : public MachineCore {
     std::optional<PipeOrder> order;
   };
 
-  void enqueue(const Entry& entry, std::vector<Footprint> footprints, std::function<void()> body) override;
-  void dispatch(const Entry& sync) override;
   void record_life(Event event, std::uint32_t buffer, Site site) override;
   bool mutated(MutationKind kind, const char* verb, Site site) override;
   bool computes(Pipe pipe) const override { return run_.compute || pipe == Pipe::scalar; }  // scalar work always is

@@ -5,6 +5,7 @@
 #include "tile_machine/run/checked_core.hpp"
 #include "tile_machine/run/functional_core.hpp"
 #include "tile_machine/run/memory.hpp"
+#include "tile_machine/run/run_checked.hpp"
 
 namespace inlay::npu {
 
@@ -56,38 +57,45 @@ Machine::Machine(const Device& device, Options options)
     : GlobalMemory(device, options.cores, options.compute && options.data, options.data),
       options_(std::move(options)) {}
 
-Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
-  memories_.restart();
+Outcome run_checked(const Device& device, Memories& memories, std::uint32_t cores, Launch launch,
+                    const Options& options, const RunStream& run_stream) {
+  memories.restart();
   Outcome outcome;
-  const std::vector<std::uint8_t> kinds = streams_of_a_core(device_, launch);
+  const std::vector<std::uint8_t> kinds = streams_of_a_core(device, launch);
   outcome.log.streams = kinds;
-  const std::uint32_t cores = cores_of(launch);
   outcome.log.cores = static_cast<std::uint16_t>(cores);
-  Mutations mutations(options_.mutation);
+  Mutations mutations(options.mutation);
   Streams streams;
-  CheckedRun run{{.device = device_, .cores = cores, .kinds = kinds, .memories = memories_, .streams = streams}};
-  Scheduler scheduler(device_, cores, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
+  CheckedRun run{{.device = device, .cores = cores, .kinds = kinds, .memories = memories, .streams = streams}};
+  Scheduler scheduler(device, cores, kinds, options.policy, options.seed, memories, run.reports, run.streams);
   run.scheduler = &scheduler;
-  run.log = options_.record ? &outcome.log : nullptr;
-  run.compute = options_.compute && options_.data;
-  run.local_footprints = options_.local_footprints;
-  run.max_entries = options_.entries;
-  if (options_.data || options_.mutation) run.mutations = &mutations;  // an estimate asks for no points
+  run.log = options.record ? &outcome.log : nullptr;
+  run.compute = options.compute && options.data;
+  run.local_footprints = options.local_footprints;
+  run.max_entries = options.entries;
+  if (options.data || options.mutation) run.mutations = &mutations;  // an estimate asks for no points
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =
       run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
-        CheckedCore core(run, stream);
         try {
-          program(core);
+          run_stream(run, stream);
         } catch (const LogIsFull&) {  // report_end says so
         }
       });
   report_end(run, end, run.full ? why_full(run) : std::string());
   if (end == Streams::End::finished && !run.failed) scheduler.report_unwritten_outputs();
-  outcome.log.buffers = memories_.buffers();
+  outcome.log.buffers = memories.buffers();
   outcome.reports = run.reports.take();
   outcome.points = mutations.points();
   return outcome;
+}
+
+Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
+  return run_checked(device_, memories_, cores_of(launch), launch, options_,
+                     [&](CheckedRun& run, std::uint32_t stream) {
+                       CheckedCore core(run, stream);
+                       program(core);
+                     });
 }
 
 FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores, tiles::HostProduct product, bool data)

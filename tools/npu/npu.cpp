@@ -11,6 +11,7 @@
 #include "tile_machine/time/trace.hpp"
 #include "tools/commands.hpp"
 #include "tools/npu/check.hpp"
+#include "tools/npu/emit.hpp"
 #include "tools/npu/fit.hpp"
 #include "tools/npu/planned.hpp"
 #include "tools/session.hpp"
@@ -168,6 +169,7 @@ void add_npu(CLI::App& app, Command& chosen) {
   ranked.add_option("--seed", options->seed, "Equal seeds draw equal devices");
   add_machine(ranked, *options);
   ranked.callback([options, &chosen] { chosen = [options] { return rank(*options); }; });
+  add_npu_emit(command, chosen);
   add_npu_fit(command, chosen);
   command.callback([options, &chosen, &command] {
     if (command.get_subcommands().empty()) chosen = [options] { return show(*options); };

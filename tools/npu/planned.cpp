@@ -7,7 +7,8 @@
 
 namespace inlay::tools {
 
-Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape) {
+Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape,
+                          npu::VerbLog* verbs) {
   const auto known = planned_operators().find(op);
   if (op.empty()) return failure(invalid("an operator is missing (see inlay npu --help)"));
   if (known == planned_operators().end()) {
@@ -19,7 +20,7 @@ Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, cons
   if (!sizes) return failure(std::move(sizes.error()));
   auto npu = Npu::make(options);
   if (!npu) return failure(std::move(npu.error()));
-  auto plan = known->second(*npu, *sizes);
+  auto plan = known->second(*npu, *sizes, verbs);
   if (!plan) return failure(std::move(plan.error()));
   return Planned{npu->runtime().device(), std::move(*plan)};
 }

@@ -7,6 +7,7 @@
 
 #include "npu_kernels/backend/plan.hpp"
 #include "tile_machine/device/device.hpp"
+#include "tile_machine/run/verb_log.hpp"
 
 namespace inlay::tools {
 
@@ -16,6 +17,7 @@ struct Planned {
 };
 
 // Errors: no operator of this name (with those that there are), a wrong shape, what Npu::make and the backend refuse.
-Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape);
+Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape,
+                          npu::VerbLog* verbs = nullptr);
 
 }  // namespace inlay::tools

@@ -13,7 +13,7 @@
 
 #include <inlay/npu.hpp>
 
-#include "npu_kernels/backend/plan.hpp"
+#include "npu_kernels/backend/runtime.hpp"
 #include "shapes/tensors.hpp"
 
 namespace inlay::tools {
@@ -31,9 +31,9 @@ class Shape : private AbsentTensors {
     value = static_cast<Enum>(position(key, static_cast<std::size_t>(value), known));
   }
 
-  // Of the operator, as npu would run it. Errors: a wrong value, a key that nobody asked for, what the contract refuses
-  // and what the backend declines.
-  template <class At> Expected<npu::Plan> plan(const Npu& npu) {
+  // Of the operator, as npu would run it, and its verbs if asked for. Errors: a wrong value, a key that nobody asked
+  // for, what the contract refuses and what the backend declines.
+  template <class At> Expected<npu::Plan> plan(const Npu& npu, npu::VerbLog* verbs) {
     At at;
     at.read(*this);
     const auto op = at.make(*this);
@@ -41,7 +41,13 @@ class Shape : private AbsentTensors {
     if (Status status = check(op); !status.ok()) return failure(std::move(status));
     if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
     if (writes_nothing(op)) return failure(invalid("nothing would be written at this shape"));
-    return npu::about(op, [&](const npu::AnyOperator& any) { return npu::plan(npu, any); });
+    return npu::about(op, [&](const npu::AnyOperator& any) {
+      if (verbs == nullptr) return npu::plan(npu, any);
+      auto recorded = npu.runtime().verbs(any);
+      if (!recorded) return Expected<npu::Plan>(failure(std::move(recorded.error())));
+      *verbs = std::move(*recorded);
+      return npu::plan(npu, any);
+    });
   }
 
  private:
@@ -56,14 +62,15 @@ class Shape : private AbsentTensors {
   Status status_;
 };
 
-using PlanOperator = Expected<npu::Plan> (*)(const Npu&, Shape&);
+using PlanOperator = Expected<npu::Plan> (*)(const Npu&, Shape&, npu::VerbLog*);
 
 // Those that have a tile program, by name: tools/npu/operators.cpp lists them.
 std::map<std::string, PlanOperator>& planned_operators();
 template <class At> struct Registered {
   Registered() {
     using Op = decltype(std::declval<const At&>().make(std::declval<Tensors&>()));
-    planned_operators().emplace(Op::name, [](const Npu& npu, Shape& shape) { return shape.plan<At>(npu); });
+    planned_operators().emplace(
+        Op::name, [](const Npu& npu, Shape& shape, npu::VerbLog* verbs) { return shape.plan<At>(npu, verbs); });
   }
 };
 

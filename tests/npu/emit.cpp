@@ -1,0 +1,218 @@
+// Kernels that inlay npu emit writes: compiled against stubs of Ascend C that compute (emit/kernel_operator.h), run
+// core after core, and compared with functional mode bit for bit; the checker judges the log of their own syncs.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <inlay/npu.hpp>
+
+#include "npu_kernels/backend/runtime.hpp"
+#include "shapes/paged_attention.hpp"
+#include "shapes/random_tensors.hpp"
+#include "shapes/rms_norm.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/source_dir.hpp"
+#include "tile_machine/check/checker.hpp"
+#include "tile_machine/emit/ascend_c.hpp"
+#include "tile_machine/emit/verb_table.hpp"
+#include "tile_machine/events/log_file.hpp"
+
+namespace inlay::npu {
+namespace {
+
+using testing::HasSubstr;
+
+Npu npu_of(std::uint32_t cores = 0) { return *Npu::make({.device = "ascend-a2-like", .cores = cores}); }
+
+template <class Op> Expected<std::string> source_of(const Npu& npu, const Op& op) {
+  auto verbs = about(op, [&](const AnyOperator& any) { return npu.runtime().verbs(any); });
+  if (!verbs) return failure(std::move(verbs.error()));
+  return emit::ascend_c(*verbs, npu.runtime().device(), std::string(Op::name), "a test");
+}
+
+// What came of a kernel: what the stubs found wrong, and the checker.
+struct Ran {
+  std::string wrong;
+  std::vector<Report> reports;
+};
+
+class Library {
+ public:
+  explicit Library(const std::string& source) {
+    const std::string file = folder_ / "kernel.cpp", library = folder_ / "kernel.so", said = folder_ / "said";
+    exec::test::write_text(file, source);
+    const std::string root = test::source_dir;
+    const std::string command = std::string(INLAY_CXX) +
+                                " -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Wpedantic -Werror -shared -fPIC "
+                                "-fvisibility=hidden -I" +
+                                root + "/tests/npu/emit -I" + root + "/include " + file + " -o " + library + " 2>" +
+                                said;
+    if (std::system(command.c_str()) != 0) {
+      std::stringstream text;
+      text << std::ifstream(said).rdbuf();
+      wrong_ = "it does not compile: " + text.str();
+    } else if (code_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL); code_ == nullptr) {
+      wrong_ = dlerror();
+    }
+  }
+  ~Library() {
+    if (code_ != nullptr) dlclose(code_);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  // `left_out`: the number of a sync, of those that a test has numbered.
+  Ran run(const Device& device, const std::array<void*, 4>& operands, int left_out = -1) const {
+    if (code_ == nullptr) return {wrong_, {}};
+    const std::string log = folder_ / "kernel.jsonl";
+    *static_cast<int*>(dlsym(code_, "stub_left_out")) = left_out;
+    call<void(const char*, std::uint32_t)>("stub_open")(log.c_str(), device.cores);
+    for (std::uint32_t block = 0; block < 2 * device.cores; ++block) {
+      call<void(std::uint32_t)>("stub_begin")(block);
+      call<void(void*, void*, void*, void*)>("rms_norm")(operands[0], operands[1], operands[2], operands[3]);
+      call<void()>("stub_end")();
+    }
+    Ran result{call<const char*()>("stub_close")(), {}};
+    const auto read = load_log(log, device);
+    if (!read) return {std::string(read.error().message()), {}};
+    result.reports = check(read->log, device);
+    return result;
+  }
+
+ private:
+  template <class F> F* call(const char* name) const { return reinterpret_cast<F*>(dlsym(code_, name)); }
+
+  exec::test::TemporaryDirectory folder_;
+  void* code_ = nullptr;
+  std::string wrong_;
+};
+
+std::vector<std::byte> bytes_of(const auto& view) {
+  const auto* first = static_cast<const std::byte*>(view.data);
+  return {first, first + byte_size(view.dtype, view.size())};
+}
+
+// The kernel's results in y, and what it was to be.
+struct Kernel {
+  RandomTensors tensors;
+  Npu npu;
+  RmsNorm<Host> op;
+  std::string source;
+  std::vector<std::byte> right{};
+
+  explicit Kernel(const RmsNormShape& shape, std::uint32_t cores = 0)
+      : npu(npu_of(cores)), op(shape.make(tensors)), source(source_of(npu, op).value_or("")) {
+    const std::vector<std::byte> residual = op.residual.present() ? bytes_of(op.residual) : std::vector<std::byte>();
+    EXPECT_TRUE(inlay::run(npu, op).ok());
+    right = results();
+    if (op.residual.present()) std::memcpy(op.residual.data, residual.data(), residual.size());
+    std::memset(op.y.data, 0x5a, static_cast<std::size_t>(byte_size(op.y.dtype, op.y.size())));
+  }
+  std::vector<std::byte> results() const {
+    std::vector<std::byte> all = bytes_of(op.y);
+    if (op.residual.present()) {
+      const std::vector<std::byte> more = bytes_of(op.residual);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+  std::array<void*, 4> operands() const {
+    return {const_cast<void*>(op.x.data), const_cast<void*>(op.weight.data), op.y.data, op.residual.data};
+  }
+  const Device& device() const { return npu.runtime().device(); }
+};
+
+void expect_right(const Kernel& kernel) {
+  ASSERT_FALSE(kernel.source.empty()) << source_of(kernel.npu, kernel.op).error().message();
+  const Ran result = Library(kernel.source).run(kernel.device(), kernel.operands());
+  EXPECT_EQ(result.wrong, "") << kernel.source;
+  for (const Report& report : result.reports) ADD_FAILURE() << report.message;
+  EXPECT_TRUE(kernel.results() == kernel.right) << kernel.source;
+}
+
+TEST(Emit, RmsNormOfF16) { expect_right(Kernel({.rows = 48, .dim = 4096})); }
+TEST(Emit, RmsNormOfF32) { expect_right(Kernel({.rows = 96, .dim = 1024, .type = DType::f32, .to = DType::f32})); }
+TEST(Emit, RmsNormOfBf16) { expect_right(Kernel({.rows = 100, .dim = 512, .type = DType::bf16, .to = DType::bf16})); }
+TEST(Emit, RmsNormWithWeightsInF16) { expect_right(Kernel({.rows = 96, .dim = 896, .weight = DType::f16})); }
+TEST(Emit, RmsNormWithAResidual) { expect_right(Kernel({.rows = 64, .dim = 2048, .has_residual = true})); }
+// Rows that no number of cores divides, and that are no whole blocks of 32 bytes.
+TEST(Emit, RmsNormOfOddSizes) {
+  expect_right(Kernel({.rows = 301, .dim = 100}));
+  expect_right(Kernel({.rows = 7, .dim = 33, .type = DType::f32, .to = DType::f32}, 2));
+}
+// Rows in pieces: more of them than fit.
+TEST(Emit, RmsNormOfLongRows) { expect_right(Kernel({.rows = 3, .dim = 40000}, 1)); }
+
+// Each flag and barrier of the kernel left out: told by a flag that is missing or left, or by a race.
+TEST(Emit, ASyncThatIsLeftOutIsFound) {
+  const Kernel kernel({.rows = 24, .dim = 512}, 1);
+  const std::size_t begin = kernel.source.find("__global__");
+  std::string numbered = kernel.source.substr(0, begin);
+  std::stringstream lines(kernel.source.substr(begin));
+  std::vector<std::string> syncs;
+  for (std::string line; std::getline(lines, line); numbered += line + "\n") {
+    const std::size_t verb = line.find_first_not_of(' ');
+    bool is_sync = false;
+    for (const char* each : {"SetFlag<", "WaitFlag<", "PipeBarrier<"})
+      is_sync = is_sync || (verb != line.npos && line.compare(verb, std::strlen(each), each) == 0);
+    if (!is_sync) continue;
+    line.insert(verb, "if (stub_left_out != " + std::to_string(syncs.size()) + ") ");
+    syncs.push_back(line);
+  }
+  EXPECT_GE(syncs.size(), 30u);
+  const Library library(numbered);
+  const Ran whole = library.run(kernel.device(), kernel.operands());
+  EXPECT_TRUE(whole.wrong.empty() && whole.reports.empty()) << whole.wrong;
+  for (std::size_t i = 0; i < syncs.size(); ++i) {
+    const Ran result = library.run(kernel.device(), kernel.operands(), static_cast<int>(i));
+    EXPECT_FALSE(result.wrong.empty() && result.reports.empty()) << syncs[i];
+  }
+}
+
+// A row in which a square is no f32: the way that the program did not take stops the kernel.
+TEST(Emit, AnotherWayThanTheRecordedOneStops) {
+  const Kernel kernel({.rows = 8, .dim = 512, .type = DType::f32, .to = DType::f32}, 1);
+  *static_cast<float*>(const_cast<void*>(kernel.op.x.data)) = 3e38f;
+  EXPECT_THAT(Library(kernel.source).run(kernel.device(), kernel.operands()).wrong, HasSubstr("Trap"));
+}
+
+TEST(Emit, ALoopHasTheRowsOfItsCore) {
+  const Kernel kernel({.rows = 960, .dim = 4096});
+  EXPECT_THAT(kernel.source, HasSubstr("for (uint32_t i = 0; i < "));
+  EXPECT_THAT(kernel.source, HasSubstr(" * worker"));
+  EXPECT_LT(std::count(kernel.source.begin(), kernel.source.end(), '\n'), 320);  // of 20 tiles with 33 statements each
+}
+
+TEST(Emit, WhatTheTableDoesNotHaveIsRefusedByName) {
+  RandomTensors tensors;
+  const Npu npu = npu_of();
+  const auto int8 = source_of(npu, RmsNormShape{.rows = 8, .dim = 256, .to = DType::i8}.make(tensors));
+  ASSERT_FALSE(int8.has_value());
+  EXPECT_THAT(std::string(int8.error().message()), HasSubstr("i8"));
+  const auto attention = source_of(npu, PagedAttentionShape{.sequences = 1, .length = 256}.make(tensors));
+  ASSERT_FALSE(attention.has_value());
+  EXPECT_THAT(std::string(attention.error().message()), HasSubstr("Ascend C"));
+}
+
+TEST(Emit, ADeviceWithoutVectorCoresIsRefused) {
+  RandomTensors tensors;
+  const Npu npu = *Npu::make({.device = "hexagon-htp-like"});
+  const auto source = source_of(npu, RmsNormShape{.rows = 8, .dim = 256}.make(tensors));
+  ASSERT_FALSE(source.has_value());
+  EXPECT_THAT(std::string(source.error().message()), HasSubstr("one stream"));
+}
+
+TEST(Emit, ThePageShowsTheTable) {
+  std::stringstream page;
+  page << std::ifstream(test::source_path("docs/npu_emit.md")).rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr(emit::verb_table_text()));
+}
+
+}  // namespace
+}  // namespace inlay::npu

@@ -1,0 +1,76 @@
+// The verbs of one vector core as statements in Ascend C, by the table. Operands are named by what the program
+// allocated: the slots of a ring are one tensor, and a slot is an offset in it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <inlay/core/status.hpp>
+
+#include "tile_machine/emit/rolled.hpp"
+#include "tile_machine/emit/verb_table.hpp"
+#include "tile_machine/run/verb_log.hpp"
+
+namespace inlay::npu::emit {
+
+std::string type_of(DType dtype);  // "half"; empty: Ascend C's vector unit does not compute with it
+
+// A tensor of the kernel.
+struct Named {
+  std::string identifier;
+  DType dtype = DType::f32;
+  std::uint64_t begin = 0, end = 0;  // bytes of its memory
+  std::size_t slots = 0;             // of a ring
+};
+
+class Names {
+ public:
+  explicit Names(const VerbLog& log);
+
+  const Named& of(const Tensor& tensor) const;
+  std::vector<Named> globals() const;  // in the order in which the program bound them
+  const std::vector<Named>& locals() const { return locals_; }
+
+ private:
+  std::vector<Named> locals_;
+  std::map<std::uint32_t, Named> globals_;
+  std::map<std::tuple<std::uint32_t, DType>, std::size_t> local_of_;  // by buffer and type
+};
+
+class Statements {
+ public:
+  // `functions`: where those go that the calls are of.
+  Statements(const Names& names, std::set<std::string>& functions) : names_(names), functions_(functions) {}
+
+  // Errors: what the table does not have.
+  Status add(const Verb& verb);
+  std::vector<Statement> take() { return std::move(statements_); }
+
+ private:
+  Status copy(const Verb& verb);
+  Status arithmetic(const Verb& verb);
+  Status select(const Verb& verb);
+  Status cast(const Verb& verb);
+  Status reduce(const Verb& verb);
+  Status scalar(const Verb& verb);
+  Status flag(const Verb& verb);
+  Status refused(const Verb& verb, const std::string& why) const;
+
+  std::string operand(const Tensor& tensor);
+  void put(const VerbRow& row, Places places);
+  void put(std::string_view verb, std::string_view form, Places places) { put(row_of(verb, form), std::move(places)); }
+  void wrote(const Verb& verb);
+
+  const Names& names_;
+  std::set<std::string>& functions_;
+  std::vector<Statement> statements_;
+  std::vector<Value> values_;               // of the statement that is being made
+  std::map<std::uint32_t, float> numbers_;  // buffers of one element that hold a number, as filled in
+  std::set<std::uint32_t> masks_;           // buffers that hold what a comparison gave
+};
+
+}  // namespace inlay::npu::emit

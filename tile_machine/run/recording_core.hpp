@@ -1,0 +1,39 @@
+// Checked mode's verbs, taken down with their operands as they are issued.
+#pragma once
+
+#include <string_view>
+
+#include "tile_machine/run/checked_core.hpp"
+#include "tile_machine/run/verb_log.hpp"
+
+namespace inlay::npu {
+
+class RecordingCore final : public CheckedCore {
+ public:
+  RecordingCore(CheckedRun& run, std::uint32_t stream, VerbLog::Stream& into);
+
+  void copy(const Tensor& to, const Tensor& from, Site site) override;
+  void copy(const NdTensor& to, const NdTensor& from, Site site) override;
+  void vbinary(VectorOp op, const Tensor& dst, const Tensor& a, const Tensor& b, Site site) override;
+  void vscalar(VectorOp op, const Tensor& dst, const Tensor& a, Scalar b, Site site) override;
+  void vunary(VectorOp op, const Tensor& dst, const Tensor& a, Site site) override;
+  void vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, Site site) override;
+  void vselect(const Tensor& dst, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site) override;
+  void vreduce(VectorOp op, const Tensor& dst, const Tensor& a, Site site) override;
+  void vreduce_columns(VectorOp op, const Tensor& dst, const Tensor& a, Site site) override;
+  void vcast(const Tensor& dst, const Tensor& a, Round round, Site site) override;
+  void vfill(const Tensor& dst, float value, Site site) override;
+  double scalar_read(const Tensor& from, index row, index column, Site site) override;
+  void barrier_all(Site site) override;
+  void sync_all(Site site) override;
+
+ private:
+  void enqueue(const Entry& entry, std::vector<Footprint> footprints, std::function<void()> body) override;
+  void dispatch(const Entry& sync) override;
+  void say(VectorOp op, std::initializer_list<Tensor> tensors, Scalar scalar = 0.0f, Compare how = Compare::less);
+
+  VerbLog::Stream& into_;
+  Verb next_;  // what the verb that is under way has said of itself
+};
+
+}  // namespace inlay::npu
