@@ -83,6 +83,7 @@ class LeadingEngine final : public Engine {
   Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) override {
     return own_->sample(settings, row);
   }
+  void sample_all(std::span<Draw> draws) override { own_->sample_all(draws); }
 
  private:
   Status tell(Command command) { return say(&command, sizeof command); }

@@ -1,6 +1,7 @@
 #include <inlay/exec/serve/server.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,7 +20,8 @@ struct Server::Text : Request {
   std::shared_ptr<const TextRequest> asked;
   index choice = 0;
   bool has_begun = false;
-  std::int64_t prompt_length = 0;  // where penalties look for it
+  std::int64_t prompt_length = 0;        // where penalties look for it
+  std::optional<Expected<Token>> drawn;  // of this step
 
   void begin(std::vector<Token> prompt_tokens) {
     known = std::move(prompt_tokens);
@@ -131,8 +133,38 @@ Status Server::step() {
   for (const Batcher::Part& part : parts)
     if (!part.request->writes()) prompt_tokens_computed_ += part.count;
   batcher_->computed();
+  draw_all();
   for (std::size_t row = 0; row < advancing_.size(); ++row) draw(*advancing_[row], static_cast<index>(row));
   return {};
+}
+
+// How `text` draws behind the tokens of `prompt`, itself or what computed its prompt.
+Sampling<Host> Server::settings(const Text& text, const Text& prompt) const {
+  Sampling<Host> sampling = text.asked->sampling;
+  sampling.seed =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(sampling.seed) + static_cast<std::uint64_t>(text.choice));
+  sampling.step = static_cast<index>(prompt.known.size()) - text.prompt;
+  if (sampling.repetition_penalty != 1 || sampling.frequency_penalty != 0 || sampling.presence_penalty != 0) {
+    sampling.history = {prompt.known.data(), {1, static_cast<index>(prompt.known.size())}};
+    sampling.prompt_lengths = {&text.prompt_length, {1}};
+  }
+  return sampling;
+}
+
+void Server::draw_all() {
+  draws_.clear(), drawing_.clear();
+  for (std::size_t row = 0; row < advancing_.size(); ++row) {
+    const Text& prompt = *advancing_[row];
+    if (!prompt.asked->biases.empty()) continue;
+    const auto add = [&](Text& text) {
+      draws_.push_back({.settings = settings(text, prompt), .row = static_cast<index>(row)});
+      drawing_.push_back(&text);
+    };
+    add(*advancing_[row]);
+    for (Text* each : waiting_for(prompt)) add(*each);
+  }
+  engine_->sample_all(draws_);
+  for (std::size_t i = 0; i < draws_.size(); ++i) drawing_[i]->drawn = std::move(draws_[i].token);
 }
 
 std::vector<Server::Text*> Server::waiting_for(const Text& text) const {
@@ -156,15 +188,8 @@ void Server::draw(Text& text, index row) {
 
 void Server::advance(Text& text, index row) {
   using End = TextRequest::End;
-  Sampling<Host> sampling = text.asked->sampling;
-  sampling.seed =
-      static_cast<std::int64_t>(static_cast<std::uint64_t>(sampling.seed) + static_cast<std::uint64_t>(text.choice));
-  sampling.step = static_cast<index>(text.known.size()) - text.prompt;
-  if (sampling.repetition_penalty != 1 || sampling.frequency_penalty != 0 || sampling.presence_penalty != 0) {
-    sampling.history = {text.known.data(), {1, static_cast<index>(text.known.size())}};
-    sampling.prompt_lengths = {&text.prompt_length, {1}};
-  }
-  const auto token = sampler_(*engine_, row, sampling, text.asked->biases);
+  auto drawn = std::exchange(text.drawn, std::nullopt);
+  const auto token = drawn ? std::move(*drawn) : sampler_(*engine_, row, settings(text, text), text.asked->biases);
   if (!token) return end(text, End::failed, token.error());
   if (!text.asked->ignore_eos && (tokenizer_->stops(*token) || *token == tokenizer_->bos()))
     return end(text, End::stop);

@@ -59,6 +59,15 @@ class Engine {
   virtual Expected<ConstView<2>> logits(index first, index rows) = 0;
   // Draws a token from one row, where the logits lie. `settings` is of host memory and lacks logits, tokens and probs.
   virtual Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) = 0;
+  // Several draws, each with the token of sample alone; the processor computes them side by side.
+  struct Draw {
+    Sampling<Host> settings;
+    index row = 0;
+    Expected<std::int32_t> token = -1;  // what is drawn, or why none is
+  };
+  virtual void sample_all(std::span<Draw> draws) {
+    for (Draw& each : draws) each.token = sample(each.settings, each.row);
+  }
 };
 
 struct EngineOptions {

@@ -24,6 +24,7 @@
 #include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/plan/pieces.hpp>
 #include <inlay/exec/plan/recorder.hpp>
+#include <inlay/exec/row_sampler.hpp>
 #include <inlay/exec/tensors.hpp>
 
 namespace inlay::exec {
@@ -145,6 +146,12 @@ template <class Chain> class EngineOn final : public Engine {
     auto token = sampling_memory_.to_host(ConstView<1, Space>(token_));
     if (!token) return failure(std::move(token.error()));
     return *token->template as<std::int32_t>();
+  }
+  void sample_all(std::span<Draw> draws) override {
+    if constexpr (std::is_same_v<typename Chain::First, Cpu>)
+      row_sampler_(run_.first(), logits_, draws);
+    else
+      Engine::sample_all(draws);
   }
 
  private:
@@ -287,6 +294,7 @@ template <class Chain> class EngineOn final : public Engine {
   std::optional<PackedWeights<typename Chain::First>> packed_;
   View<2, Space> logits_;  // [rows, vocab]
   View<1, Space> token_;
+  RowSampler row_sampler_;
   std::optional<Params> params_;
   Tensors brought_memory_;
   View<1, Space> brought_;  // a device's copy of params_

@@ -109,6 +109,9 @@ class Server {
 
   // The choices of the text's request that wait for its prompt, in order.
   std::vector<Text*> waiting_for(const Text& text) const;
+  Sampling<Host> settings(const Text& text, const Text& prompt) const;
+  // Tokens for all that advance and whose logits are as the engine has them, at once.
+  void draw_all();
   // The logits of the text's last token are row `row`: a token for it, and for those that waited for its prompt.
   void draw(Text& text, index row);
   void advance(Text& text, index row);
@@ -122,7 +125,8 @@ class Server {
   index ranks_ = 0;
   index prompt_tokens_computed_ = 0;
   Batch batch_;
-  std::vector<Text*> advancing_;
+  std::vector<Text*> advancing_, drawing_;
+  std::vector<Engine::Draw> draws_;  // of those that are drawing_
   Sampler sampler_;
 };
 
