@@ -1,6 +1,8 @@
 // An integrated GPU as ggml calls it: llama.cpp gives such a device whole layers, their weights and their cache, unless
 // there is a GPU of its own. (An ACCEL device gets no fused attention: llama.cpp takes it for one that is not where its
 // layer is.)
+#include <unistd.h>
+
 #include "bindings/ggml/backend.hpp"
 
 namespace inlay::ggml_binding {
@@ -12,14 +14,18 @@ const char* description(ggml_backend_dev_t) { return "Inlay's CPU kernels"; }
 enum ggml_backend_dev_type type(ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_IGPU; }
 ggml_backend_buffer_type_t preferred_buffer_type(ggml_backend_dev_t) { return buffer_type(); }
 
-// ggml takes zeros for a device without memory of its own.
-void memory(ggml_backend_dev_t, std::size_t* free, std::size_t* total) { *free = *total = 0; }
+// The host's, as ggml-cpu says it: llama-server shares out its layers by these numbers, and divides by zero where no
+// device has any.
+void memory(ggml_backend_dev_t, std::size_t* free, std::size_t* total) {
+  *free = *total = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+}
 
 void properties(ggml_backend_dev_t device, ggml_backend_dev_props* properties) {
   *properties = {};
   properties->name = name(device);
   properties->description = description(device);
   properties->type = type(device);
+  memory(device, &properties->memory_free, &properties->memory_total);
   properties->caps.buffer_from_host_ptr = properties->caps.mmap_support = true;
 }
 

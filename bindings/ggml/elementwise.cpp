@@ -1,7 +1,8 @@
 // ggml's ADD, SUB, MUL, DIV, whose second operand repeats over the first, and functions of one value: SCALE, CLAMP,
-// sigmoid. Rows of any type of float, at any stride; memory is the limit.
+// sigmoid; and REPEAT. Rows of any type of float, at any stride; memory is the limit.
 #include <ggml-impl.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "bindings/ggml/operators.hpp"
@@ -81,6 +82,18 @@ Status binary(Context& context, const ggml_tensor* op) {
     case GGML_OP_MUL: combine(context, op, [](float a, float b) { return a * b; }); break;
     default: combine(context, op, [](float a, float b) { return a / b; });
   }
+  return {};
+}
+
+bool supports_repeat(const ggml_tensor* op) { return is_f32_rows(op->src[0]) && is_f32_rows(op); }
+
+Status repeat(Context& context, const ggml_tensor* op) {
+  const ggml_tensor* const x = op->src[0];
+  each_row(context, op, 2 * sizeof(float), [=](index i1, index i2, index i3) {
+    const float* from = row_at<const float>(x, i1 % x->ne[1], i2 % x->ne[2], i3 % x->ne[3]);
+    float* to = row_at<float>(op, i1, i2, i3);
+    for (index i = 0; i < op->ne[0]; i += x->ne[0]) std::copy_n(from, x->ne[0], to + i);
+  });
   return {};
 }
 

@@ -32,6 +32,7 @@ Operator operator_of(ggml_op op) {
     case GGML_OP_MUL:
     case GGML_OP_DIV: return {supports_binary, binary};
     case GGML_OP_ADD_ID: return {supports_add_id, add_id};
+    case GGML_OP_REPEAT: return {supports_repeat, repeat};
     case GGML_OP_SCALE: return {supports_map, scale};
     case GGML_OP_CLAMP: return {supports_map, clamp};
     case GGML_OP_ARGSORT: return {supports_argsort, argsort};

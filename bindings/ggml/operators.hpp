@@ -25,6 +25,8 @@ bool supports_binary(const ggml_tensor* op);  // ADD SUB MUL DIV
 Status binary(Context& context, const ggml_tensor* op);
 bool supports_add_id(const ggml_tensor* op);
 Status add_id(Context& context, const ggml_tensor* op);
+bool supports_repeat(const ggml_tensor* op);
+Status repeat(Context& context, const ggml_tensor* op);
 bool supports_map(const ggml_tensor* op);  // SCALE CLAMP, and sigmoid among the UNARY
 Status scale(Context& context, const ggml_tensor* op);
 Status clamp(Context& context, const ggml_tensor* op);
