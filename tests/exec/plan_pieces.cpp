@@ -23,7 +23,7 @@ struct Told {
     told += std::string(Op::name) + " ";
     if (told.ends_with(failing)) status = invalid("as it was told");
   }
-  void gather(const AllGather&) { told += "gather "; }
+  template <class Step> void gather(const Step&) { told += "gather "; }
   bool ok() const { return status.ok(); }
   Status take_status() { return std::exchange(status, Status()); }
 
@@ -38,7 +38,7 @@ template <class Run> void line(Run& run) {
   run(PagedAttention<Host>{});
   run(FlashAttention<Host>{});
   run(Add<Host>{});
-  run.gather({});
+  run.gather(AllGather{});
   run(PagedAttention<Host>{});
   run(Add<Host>{});
 }
