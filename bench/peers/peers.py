@@ -132,7 +132,11 @@ def model_file(name, kind, folder):
 
 def inlay_model(inlay, path, depths):
     """Tokens a second, and of what reading allows the share, where nobody disturbed it."""
-    text = run(inlay, "bench", "model", path, "--activations", "int8", "--threads", 2,
+    # As the peers: 8 bits beside codes, and beside bf16 what the processor multiplies.
+    activations = "int8"
+    if path.stem.endswith("-bf16"):
+        activations = "bf16" if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text() else "exact"
+    text = run(inlay, "bench", "model", path, "--activations", activations, "--threads", 2,
                "--prefill", PREFILL, "--depth", *depths, "--tokens", DECODE)
     rates, shares = {}, {}
     for kind, what, rate, share in re.findall(
