@@ -15,8 +15,9 @@ function(inlay_precompile target)
   endif()
 endfunction()
 
-# What is no kernel: g++ builds it with -O1 in 0.7 of the time of -O3. That is how tools are built for everybody.
-option(INLAY_QUICK "Compile the executor with -O1" OFF)
+# What is no kernel: g++ builds it with -O1 in 0.7 of the time of -O3. That is how tools and steps are built for everybody; a
+# model of 250 MB would be loaded in 1.40 s in place of 0.95.
+option(INLAY_QUICK "Compile tokenizers and what loads models with -O1" OFF)
 function(inlay_quick target)
   if(INLAY_QUICK)
     target_compile_options(${target} PRIVATE -O1)

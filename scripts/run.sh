@@ -27,7 +27,7 @@ needs() {
   for word; do
     case $part:$before:$word in
       onnx:*:verify | npu:*:npu | npu:*=npu | npu:*+npu | cl:*:tune | cl:*:cl | cl:*=cl | cl:*+cl | isa:*:--isa | isa:*:--isa=*) return 0 ;;
-      serve::serve) return 0 ;;
+      serve::serve | studies::bench | studies::plan | studies::profile | studies::simulate) return 0 ;;
       npu:*:devices | cl:*:devices | isa:*:devices) return 0 ;;
     esac
     before=$word
@@ -57,6 +57,7 @@ part onnx INLAY_ONNX "${onnx_packages[@]}"
 part npu INLAY_NPU
 part cl INLAY_CL "${cl_packages[@]}"
 part serve INLAY_SERVE "${serve_packages[@]}"
+part studies INLAY_STUDIES
 
 # The levels of this machine's instruction set that are not its best are for who asks for them by name.
 if needs isa "${words[@]}" || [ -n "${INLAY_ISA:-}" ] || [ "$(kept INLAY_ISA)" = all ]; then

@@ -64,7 +64,17 @@ int main(int argc, char** argv) {
               "every operator, of which this build has some (INLAY_KERNELS); let scripts/run.sh verify build them");
 #endif
   add_convert(app, chosen);
+#ifdef INLAY_HAS_STUDIES
   add_bench(app, chosen);
+  add_plan(app, chosen);
+  add_profile(app, chosen);
+  add_simulate(app, chosen);
+#else
+  for (const char* name : {"bench", "plan", "profile", "simulate"})
+    add_missing(app, chosen, name, "Measure and plan (this build lacks it)",
+                "a part that this build was made without; configure with -DINLAY_STUDIES=ON, or let scripts/run.sh " +
+                    std::string(name) + " build it");
+#endif
 #ifdef INLAY_HAS_NPU
   add_npu(app, chosen);
 #endif
@@ -72,10 +82,7 @@ int main(int argc, char** argv) {
   add_tune(app, chosen);
 #endif
   add_devices(app, chosen);
-  add_plan(app, chosen);
-  add_profile(app, chosen);
   add_calibrate(app, chosen);
-  add_simulate(app, chosen);
 #ifdef INLAY_HAS_SERVE
   add_serve(app, chosen);
 #else

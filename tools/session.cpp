@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include <inlay/core/threads.hpp>
 #include <inlay/exec/calibration.hpp>
@@ -13,7 +15,6 @@
 #include <inlay/model/load.hpp>
 #include <inlay/model/random_weights.hpp>
 
-#include "tools/plan/plan.hpp"
 #include "tools/timeline.hpp"
 #include "tools/two_devices.hpp"
 
@@ -170,6 +171,14 @@ int wrong(const std::string& message) {
   return 2;
 }
 int wrong(const Status& status) { return wrong(std::string(status.message())); }
+
+Expected<std::string> read_option(const std::string& option, const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::stringstream text;
+  if (!stream || !(text << stream.rdbuf()))
+    return failure(invalid(option + " is " + file + ", which cannot be read or is empty"));
+  return text.str();
+}
 
 std::string default_model() {
   if (const char* named = std::getenv("INLAY_MODEL")) return named;

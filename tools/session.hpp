@@ -83,6 +83,8 @@ struct LoadedModel {
 // Prints "inlay: <message>" to standard error and gives the exit code of wrong input.
 int wrong(const Status& status);
 int wrong(const std::string& message);
+// What the file holds that an option names.
+Expected<std::string> read_option(const std::string& option, const std::string& file);
 
 // The model that ships with Inlay: $INLAY_MODEL, beside the installed program, or in the sources.
 std::string default_model();

@@ -1,22 +1,12 @@
 // inlay plan: what a model would do on devices that a file describes, or which plans of it a device should hold.
 #include "tools/plan/plan.hpp"
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "tools/commands.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {
-
-Expected<std::string> read_option(const std::string& option, const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::stringstream text;
-  if (!stream || !(text << stream.rdbuf()))
-    return failure(invalid(option + " is " + file + ", which cannot be read or is empty"));
-  return text.str();
-}
 
 void add_plan(CLI::App& app, Command& chosen) {
   auto& command = *app.add_subcommand(

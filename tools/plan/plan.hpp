@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay::tools {
@@ -18,9 +17,6 @@ struct PlanOptions {
   std::string devices, trace;
   index tokens = 1024, chunk = 256;
 };
-
-// What the file holds that an option names.
-Expected<std::string> read_option(const std::string& option, const std::string& file);
 
 int plan_buckets(const PlanOptions& options);
 int plan_devices(const PlanOptions& options);
