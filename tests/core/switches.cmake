@@ -4,10 +4,10 @@
 cmake_minimum_required(VERSION 3.22)
 set(without ${BUILD}/without_devices)
 execute_process(COMMAND ${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${without} -DCMAKE_CXX_COMPILER=${COMPILER}
-    -DCMAKE_MAKE_PROGRAM=${NINJA} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DINLAY_NPU=OFF -DINLAY_CL=OFF -DINLAY_ONNX=OFF -DINLAY_SERVE=OFF -DINLAY_ISA=scalar
+    -DCMAKE_MAKE_PROGRAM=${NINJA} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DINLAY_NPU=OFF -DINLAY_CL=OFF -DINLAY_ONNX=OFF -DINLAY_SERVE=OFF -DINLAY_STUDIES=OFF -DINLAY_ISA=scalar
   OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE failed)
 if(failed)
-  message(FATAL_ERROR "a build without NPU, OpenCL, ONNX and HTTP does not configure:\n${output}")
+  message(FATAL_ERROR "a build without NPU, OpenCL, ONNX, HTTP and studies does not configure:\n${output}")
 endif()
 file(STRINGS ${without}/compile_commands.json commands REGEX "\"(file|command)\": ")
 list(LENGTH commands count)
@@ -15,7 +15,7 @@ if(count LESS 200)
   message(FATAL_ERROR "${without} has ${count} lines of commands: the search is broken")
 endif()
 foreach(line IN LISTS commands)
-  if(line MATCHES "\"file\": \".*/((npu_kernels|tile_machine|cl_kernels|tools/(npu|tune|onnx|serve)|tests/(npu|cl))/[^\"]*)\"")
+  if(line MATCHES "\"file\": \".*/((npu_kernels|tile_machine|cl_kernels|tools/(npu|tune|onnx|serve|plan|simulate)|tests/(npu|cl))/[^\"]*)\"")
     message(SEND_ERROR "${CMAKE_MATCH_1} is compiled, though it is switched off")
   elseif(line MATCHES "-D(INLAY_(HAS|TESTS)_[A-Z]+)" OR line MATCHES "(-mavx[0-9a-z]*)")
     message(SEND_ERROR "${CMAKE_MATCH_1} in a build without it: ${line}")
