@@ -8,7 +8,6 @@
 #include <inlay/exec/calibration.hpp>
 #include <inlay/model/weights.hpp>
 
-#include "files/whole_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/run_many.hpp"
 #include "tools/session.hpp"
@@ -44,12 +43,7 @@ int calibrate(const Options& options) {
   if (!ranges) return wrong(ranges.error());
   const std::string text = ranges->json() + "\n";
   std::fprintf(stderr, "%ld tokens of %zu prompts\n", static_cast<long>(ranges->tokens), prompts.size());
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return 0;
-  }
-  const Status status = files::write_whole(options.output, text);
-  return status.ok() ? 0 : wrong(status);
+  return write_output(options.output, text);
 }
 
 }  // namespace

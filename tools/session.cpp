@@ -15,6 +15,7 @@
 #include <inlay/model/load.hpp>
 #include <inlay/model/random_weights.hpp>
 
+#include "files/whole_file.hpp"
 #include "tools/timeline.hpp"
 #include "tools/two_devices.hpp"
 
@@ -178,6 +179,15 @@ Expected<std::string> read_option(const std::string& option, const std::string& 
   if (!stream || !(text << stream.rdbuf()))
     return failure(invalid(option + " is " + file + ", which cannot be read or is empty"));
   return text.str();
+}
+
+int write_output(const std::string& file, const std::string& text) {
+  if (file.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+  const Status status = files::write_whole(file, text);
+  return status.ok() ? 0 : wrong(status);
 }
 
 std::string default_model() {

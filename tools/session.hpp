@@ -85,6 +85,8 @@ int wrong(const Status& status);
 int wrong(const std::string& message);
 // What the file holds that an option names.
 Expected<std::string> read_option(const std::string& option, const std::string& file);
+// Text whole into a file, or to standard output where none is named; the exit code.
+int write_output(const std::string& file, const std::string& text);
 
 // The model that ships with Inlay: $INLAY_MODEL, beside the installed program, or in the sources.
 std::string default_model();

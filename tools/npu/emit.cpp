@@ -1,7 +1,6 @@
 #include "tools/npu/emit.hpp"
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -33,11 +32,7 @@ int emit(const EmitCommand& command) {
                             ", written by inlay npu emit from its tile program: this shape alone.";
   const auto text = npu::emit::ascend_c(verbs, planned->device, command.op, about);
   if (!text) return wrong(text.error());
-  if (command.output.empty()) return std::fputs(text->c_str(), stdout) < 0 ? 1 : 0;
-  std::ofstream file(command.output, std::ios::binary);
-  file << *text << std::flush;
-  if (!file) return wrong(invalid("-o is " + command.output + "; it must be a file that can be written"));
-  return 0;
+  return write_output(command.output, *text);
 }
 
 }  // namespace

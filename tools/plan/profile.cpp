@@ -12,7 +12,6 @@
 #include <inlay/exec/split/device_list.hpp>
 #include <inlay/exec/split/recorded_prompt.hpp>
 
-#include "files/whole_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/plan/planned_model.hpp"
 #include "tools/session.hpp"
@@ -66,12 +65,7 @@ int profile(const Options& options) {
   }
   list.devices.push_back({.name = options.name, .kind = exec::DeviceKind::cpu, .profile = std::move(measured)});
   const std::string text = list.json() + "\n";
-  if (options.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return 0;
-  }
-  const Status status = files::write_whole(options.output, text);
-  return status.ok() ? 0 : wrong(status);
+  return write_output(options.output, text);
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 // inlay simulate: the ablations of three papers from calibration inputs alone, as docs/fidelity.md has them.
-#include <cstdio>
 #include <memory>
 #include <string>
 
-#include "files/whole_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/session.hpp"
 #include "tools/simulate/report.hpp"
@@ -15,17 +13,7 @@ void add_simulate(CLI::App& app, Command& chosen) {
       "simulate", "Predict the ablations of HeteroLLM, llm.npu and vLLM-Ascend, beside what they published");
   auto file = std::make_shared<std::string>();
   command.add_option("-o,--output", *file, "Write the page there (docs/fidelity.md); else to standard output");
-  command.callback([&chosen, file] {
-    chosen = [file] {
-      const std::string page = fidelity_page();
-      if (file->empty()) {
-        std::fwrite(page.data(), 1, page.size(), stdout);
-        return 0;
-      }
-      const Status status = files::write_whole(*file, page);
-      return status.ok() ? 0 : wrong(status);
-    };
-  });
+  command.callback([&chosen, file] { chosen = [file] { return write_output(*file, fidelity_page()); }; });
 }
 
 }  // namespace inlay::tools

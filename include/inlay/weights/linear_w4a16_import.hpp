@@ -142,25 +142,23 @@ template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes
 }  // namespace detail
 
 inline Status check(const GptqWeight& from) {
-  const auto refused = [](const char* tensor, const std::string& why) {
-    return std::move(detail::refused(tensor, why).value());
-  };
-  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return refused("bits", why);
-  if (std::string why = detail::bad_group(from.group); !why.empty()) return refused("group", why);
+  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return detail::refused("bits", why);
+  if (std::string why = detail::bad_group(from.group); !why.empty()) return detail::refused("group", why);
   const index per_word = 32 / from.bits, k = from.qweight.extents[0] * per_word, n = from.qweight.extents[1];
   const index groups = w4_groups(k, from.group);
   if (std::string why = detail::misfit(from.qweight, DType::i32, from.qweight.extents); !why.empty())
-    return refused("qweight", why);
+    return detail::refused("qweight", why);
   if (std::string why = detail::misfit(from.qzeros, DType::i32, {groups, (n + per_word - 1) / per_word}); !why.empty())
-    return refused("qzeros", why);
-  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty()) return refused("scales", why);
+    return detail::refused("qzeros", why);
+  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty())
+    return detail::refused("scales", why);
   if (!from.g_idx.present()) return {};
-  if (std::string why = detail::misfit(from.g_idx, DType::i32, {k}); !why.empty()) return refused("g_idx", why);
+  if (std::string why = detail::misfit(from.g_idx, DType::i32, {k}); !why.empty()) return detail::refused("g_idx", why);
   const auto* g_idx = from.g_idx.as<std::int32_t>();
   for (index i = 0; i < k; ++i)
     if (g_idx[i] < 0 || g_idx[i] >= groups)
-      return refused("g_idx", "holds " + std::to_string(g_idx[i]) + " at " + std::to_string(i) + "; it must be in 0.." +
-                                  std::to_string(groups - 1));
+      return detail::refused("g_idx", "holds " + std::to_string(g_idx[i]) + " at " + std::to_string(i) +
+                                          "; it must be in 0.." + std::to_string(groups - 1));
   return {};
 }
 
@@ -190,17 +188,16 @@ inline Expected<PackedW4> import_gptq(const GptqWeight& from, const Parallel& pa
 }
 
 inline Status check(const AwqWeight& from) {
-  const auto refused = [](const char* tensor, const std::string& why) {
-    return std::move(detail::refused(tensor, why).value());
-  };
-  if (std::string why = detail::bad_group(from.group); !why.empty()) return refused("group", why);
+  if (std::string why = detail::bad_group(from.group); !why.empty()) return detail::refused("group", why);
   const index k = from.qweight.extents[0], n = from.scales.extents[1], groups = w4_groups(k, from.group);
-  if (n % 8 != 0) return refused("scales", "has " + std::to_string(n) + " channels; it must have a multiple of 8");
+  if (n % 8 != 0)
+    return detail::refused("scales", "has " + std::to_string(n) + " channels; it must have a multiple of 8");
   if (std::string why = detail::misfit(from.qweight, DType::i32, {k, n / 8}); !why.empty())
-    return refused("qweight", why);
+    return detail::refused("qweight", why);
   if (std::string why = detail::misfit(from.qzeros, DType::i32, {groups, n / 8}); !why.empty())
-    return refused("qzeros", why);
-  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty()) return refused("scales", why);
+    return detail::refused("qzeros", why);
+  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty())
+    return detail::refused("scales", why);
   return {};
 }
 
@@ -226,14 +223,14 @@ inline Expected<PackedW4> import_awq(const AwqWeight& from, const Parallel& para
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k, std::optional<DType> scales,
                                       const Parallel& parallel) {
   if (scales && !floats.contains(*scales))
-    return detail::refused("scales",
-                           "are asked for as " + std::string(name(*scales)) + "; it must be f32, f16 or bf16");
+    return failure(
+        detail::refused("scales", "are asked for as " + std::string(name(*scales)) + "; it must be f32, f16 or bf16"));
   if (!is_quantized(type))
-    return detail::refused("type",
-                           "is " + std::to_string(static_cast<unsigned>(type)) + "; it must be one of a block format");
+    return failure(detail::refused(
+        "type", "is " + std::to_string(static_cast<unsigned>(type)) + "; it must be one of a block format"));
   if (k < 0 || k % ggml_format(type).block != 0)
-    return detail::refused(
-        "k", "is " + std::to_string(k) + "; it must be a multiple of " + std::to_string(ggml_format(type).block));
+    return failure(detail::refused(
+        "k", "is " + std::to_string(k) + "; it must be a multiple of " + std::to_string(ggml_format(type).block)));
   PackedW4 weight{.n = n, .k = k, .slots = k};
   with_block(type, [&]<class Block>(std::type_identity<Block>) {
     weight.bits = Block::bits <= 4 ? 4 : 8;
@@ -244,22 +241,20 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
 }
 
 inline Status check(const OnnxWeight& from) {
-  const auto refused = [](const char* tensor, const std::string& why) {
-    return std::move(detail::refused(tensor, why).value());
-  };
-  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return refused("bits", why);
+  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return detail::refused("bits", why);
   if (from.group == 0 || !detail::bad_group(from.group).empty())
-    return refused("group", "is " + std::to_string(from.group) + "; it must be a positive multiple of 8");
-  if (from.k < 1) return refused("k", "is " + std::to_string(from.k) + "; it must be at least 1");
+    return detail::refused("group", "is " + std::to_string(from.group) + "; it must be a positive multiple of 8");
+  if (from.k < 1) return detail::refused("k", "is " + std::to_string(from.k) + "; it must be at least 1");
   const index n = from.b.extents[0], blocks = w4_groups(from.k, from.group);
   if (std::string why = detail::misfit(from.b, DType::u8, {n, blocks, from.group / 8 * from.bits}); !why.empty())
-    return refused("b", why);
-  if (std::string why = detail::misfit(from.scales, floats, {n, blocks}); !why.empty()) return refused("scales", why);
+    return detail::refused("b", why);
+  if (std::string why = detail::misfit(from.scales, floats, {n, blocks}); !why.empty())
+    return detail::refused("scales", why);
   if (!from.zero_points.present()) return {};
   std::string why = from.zero_points.dtype == DType::u8
                         ? detail::misfit(from.zero_points, DType::u8, {n, groups_of(blocks, 8 / from.bits)})
                         : detail::misfit(from.zero_points, floats, {n, blocks});
-  return why.empty() ? Status() : refused("zero_points", why);
+  return why.empty() ? Status() : detail::refused("zero_points", why);
 }
 
 inline Expected<PackedW4> import_onnx(const OnnxWeight& from, const Parallel& parallel) {

@@ -103,8 +103,8 @@ struct PackedW4 {
 
 namespace detail {
 
-inline tl::unexpected<Status> refused(const char* tensor, const std::string& what) {
-  return failure(StatusCode::invalid_argument, std::string(tensor) + " " + what);
+inline Status refused(const char* tensor, const std::string& what) {
+  return {StatusCode::invalid_argument, std::string(tensor) + " " + what};
 }
 // Empty, or why there are no such codes, or groups.
 inline std::string bad_bits(index bits) {
@@ -175,12 +175,12 @@ inline float as_stored(DType type, double value) { return static_cast<float>(rou
 inline Expected<PackedW4> quantize_w4a16(ConstView<2> weight, index group, index bits = 4, bool symmetric = true,
                                          DType scales = DType::f16, const Parallel& parallel = serial()) {
   if (!floats.contains(weight.dtype))
-    return detail::refused("weight",
-                           "has dtype " + std::string(name(weight.dtype)) + "; it must be one of f32 f16 bf16");
-  if (std::string why = detail::bad_bits(bits); !why.empty()) return detail::refused("bits", why);
-  if (std::string why = detail::bad_group(group); !why.empty()) return detail::refused("group", why);
+    return failure(
+        detail::refused("weight", "has dtype " + std::string(name(weight.dtype)) + "; it must be one of f32 f16 bf16"));
+  if (std::string why = detail::bad_bits(bits); !why.empty()) return failure(detail::refused("bits", why));
+  if (std::string why = detail::bad_group(group); !why.empty()) return failure(detail::refused("group", why));
   if (!floats.contains(scales))
-    return detail::refused("scales", "is " + std::string(name(scales)) + "; it must be one of f32 f16 bf16");
+    return failure(detail::refused("scales", "is " + std::string(name(scales)) + "; it must be one of f32 f16 bf16"));
   const index n = weight.extents[0], k = weight.extents[1], length = group == 0 ? k : group;
   PackedW4 packed{.n = n, .k = k, .slots = k, .group = group, .bits = bits, .scale_type = scales};
   const float last = static_cast<float>((1 << bits) - 1), middle = static_cast<float>(1 << (bits - 1));
