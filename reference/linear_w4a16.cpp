@@ -12,9 +12,14 @@ namespace inlay::reference {
 namespace {
 
 int code(const LinearW4a16<Host>& op, index panel, index c, index slot) {
-  const index per_word = 32 / op.bits, bit = slot % per_word * op.bits;
-  const auto* step = op.codes.as<std::uint8_t>() + offset(op.codes, panel, slot / per_word, 0);
-  return step[4 * c + bit / 8] >> bit % 8 & ((1 << op.bits) - 1);
+  const index of_step = w4_step_slots(op.bits), j = slot % of_step, upper_bits = op.bits == 8 ? 0 : op.bits - 4;
+  const auto* step = op.codes.as<std::uint8_t>() + offset(op.codes, panel, slot / of_step, 0);
+  if (op.bits == 8) return step[4 * c + j];
+  const int lower = step[4 * c + j / 2] >> 4 * (j % 2) & 15;
+  if (upper_bits == 0) return lower;
+  const index place = w4_upper_place(op.bits, j);
+  const int upper = step[4 * w4_panel + c * upper_bits + place / 8] >> place % 8 & ((1 << upper_bits) - 1);
+  return upper << 4 | lower;
 }
 
 // Of channel c of a panel.

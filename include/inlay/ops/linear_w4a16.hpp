@@ -1,4 +1,4 @@
-// Linear layer whose weight is 4-bit (or 8-bit) codes with a scale per group of inputs.
+// Linear layer whose weight is codes of 4 bits (or 5, 6, 8) with a scale per group of inputs.
 //
 //   y[t,n] = sum_s x[t, perm[s]] * w[n,s] + bias[n]                s over slots, groups g = s / group
 //
@@ -11,13 +11,19 @@
 // one group are brought side by side); perm[s] = -1 is a slot without input, which counts as one of 0: a scale that
 // is not finite shows there, too.
 //
-// Sixteen output channels form a panel. A step is 64 bytes: one 32-bit word (little endian) for each
-// channel, which holds the codes of 32 / bits consecutive slots, the first in its lowest bits.
-// Codes are unsigned. Scales, zeros and offsets lie beside each other by channel too:
+// Sixteen output channels form a panel. A step is the codes of its next slots, four of 8 bits or eight of fewer: one
+// 32-bit word (little endian) for each channel, the first slot in its lowest bits. Of codes of 5 and 6 bits it holds
+// the lower four, and the upper ones follow behind the words of the step, one byte or two for each channel. Codes are
+// unsigned. Scales, zeros and offsets lie beside each other by channel too:
 //
-//   codes [panels, steps, 64]        bits = 4: word of a channel      | s7 s6 s5 s4 s3 s2 s1 s0 |
+//   codes [panels, steps, bytes]     bits = 4: word of a channel      | s7 s6 s5 s4 s3 s2 s1 s0 |
 //     step 0  | n0 | n1 | .. | n15 |                                   31                       0
 //     step 1  | n0 | n1 | .. | n15 |  bits = 8: word of a channel      |  s3   s2   s1   s0  |
+//
+//   bits = 5, 6: 80, 96 bytes        bits = 5: fifth bits, a byte     | s7 s6 s5 s4 s3 s2 s1 s0 |
+//     step 0  | n0 .. n15 | n0 .. n15 |                                 7                       0
+//     step 1  | n0 .. n15 | n0 .. n15 |  bits = 6: upper pairs, u16   | s7 s3 s6 s2 s5 s1 s4 s0 |
+//               words       upper bits                                 15                       0
 //
 //   scales [panels, groups, 16]
 //     group 0 | n0 n1 .. n15 |
@@ -48,14 +54,19 @@ namespace inlay {
 enum class W4Compute : unsigned char { exact_float, int8_activations };
 
 inline constexpr index w4_panel = 16;          // output channels that lie side by side
-inline constexpr index w4_group_multiple = 8;  // slots in a word of 4-bit codes: groups end with words
+inline constexpr index w4_group_multiple = 8;  // slots in a step of 4-bit codes: groups end with steps
 inline constexpr index w4_codebook = 16;       // values that codes of 4 bits name
 
 inline namespace INLAY_UNIT_ISA {
 
 constexpr index w4_panels(index n) { return groups_of(n, w4_panel); }
-// Steps of 64 bytes that the codes of `slots` take.
-constexpr index w4_steps(index slots, index bits) { return groups_of(slots, 32 / bits); }
+constexpr bool w4_has_bits(index bits) { return bits == 4 || bits == 5 || bits == 6 || bits == 8; }
+// Slots of a step, its bytes, and the steps that the codes of `slots` take.
+constexpr index w4_step_slots(index bits) { return bits == 8 ? 4 : 8; }
+constexpr index w4_step_bytes(index bits) { return w4_panel * (bits == 8 ? 4 : bits); }
+constexpr index w4_steps(index slots, index bits) { return groups_of(slots, w4_step_slots(bits)); }
+// Where the upper bits of slot j of a step lie in its channel's byte of them, or u16.
+constexpr index w4_upper_place(index bits, index j) { return bits == 6 ? 4 * (j % 4) + 2 * (j / 4) : j; }
 // group 0: the whole row is one group.
 constexpr index w4_groups(index slots, index group) {
   return slots == 0 ? 0 : group == 0 ? 1 : groups_of(slots, group);
@@ -65,7 +76,7 @@ constexpr index w4_groups(index slots, index group) {
 
 template <class Space = Host> struct LinearW4a16 {
   ConstView<2, Space> x;                 // [tokens, k]              f32 f16 bf16; row stride free
-  ConstView<3, Space> codes;             // [panels, steps, 64]      u8; contiguous
+  ConstView<3, Space> codes;             // [panels, steps, bytes]   u8; contiguous
   ConstView<3, Space> scales;            // [panels, groups, 16]     f32 f16 bf16; contiguous
   ConstView<3, Space> zeros = {};        // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
   ConstView<3, Space> offsets = {};      // [panels, groups, 16]     f32 f16 bf16; in place of zeros, contiguous
@@ -75,7 +86,7 @@ template <class Space = Host> struct LinearW4a16 {
   ConstView<1, Space> expert_ends = {};  // [experts]                i32; optional: panels and n above times them
   View<2, Space> y;                      // [tokens, n]              f32 or x's type; row stride free
   index group = 0;                       // slots that share a scale: a multiple of 8, or 0 for the whole row
-  index bits = 4;                        // of a code: 4 or 8
+  index bits = 4;                        // of a code: 4, 5, 6 or 8
   W4Compute compute = W4Compute::exact_float;
 
   static constexpr std::string_view name = "linear_w4a16";
@@ -102,8 +113,8 @@ inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const LinearW4a16<Space>& op) {
   const index k = op.x.extents[1], n = op.y.extents[1], slots = op.slots(), experts = op.experts();
-  if (op.bits != 4 && op.bits != 8)
-    return Check(op).that(false, op.bits, [&] { return "is " + format_value(op.bits) + "; it must be 4 or 8"; });
+  if (!w4_has_bits(op.bits))
+    return Check(op).that(false, op.bits, [&] { return "is " + format_value(op.bits) + "; it must be 4, 5, 6 or 8"; });
   if (op.group < 0 || op.group % w4_group_multiple != 0)
     return Check(op).that(false, op.group, [&] {
       return "is " + format_value(op.group) + "; it must be a multiple of 8, or 0 for the whole row";
@@ -119,7 +130,7 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
           .dtype(op.y, DTypes{DType::f32, op.x.dtype})
           .extent(op.y, 0, op.x.extents[0])
           .dtype(op.codes, DType::u8)
-          .shape(op.codes, {panels, w4_steps(slots, op.bits), 4 * w4_panel})
+          .shape(op.codes, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)})
           .contiguous(op.codes)
           .dtype(op.scales, floats)
           .shape(op.scales, per_group)
@@ -132,7 +143,7 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
           .dtype(op.offsets, floats)
           .shape(op.offsets, per_group)
           .contiguous(op.offsets)
-          .that(!op.codebook.present() || op.bits == 4, op.codebook, "is given; it must be left out where bits is 8")
+          .that(!op.codebook.present() || op.bits == 4, op.codebook, "is given; it must be left out where bits is not 4")
           .that(!op.codebook.present() || !(op.zeros.present() || op.offsets.present()), op.codebook,
                 "is given; it must be left out where zeros or offsets are")
           .dtype(op.codebook, DType::i8)

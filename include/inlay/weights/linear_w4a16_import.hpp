@@ -41,7 +41,7 @@ struct AwqWeight {
 inline Expected<PackedW4> import_awq(const AwqWeight& weight, const Parallel& parallel = serial());
 inline Status check(const AwqWeight& weight);
 
-// `bytes` holds n rows of k elements, one after the other. Codes of up to 4 bits stay 4 bits, others take 8; those of
+// `bytes` holds n rows of k elements, one after the other. Codes keep their bits, those of 2 and 3 take 4; those of
 // IQ4_NL, IQ4_XS and MXFP4 name the values of a codebook (MXFP4's are twice FP4's, with half the scale). By default
 // scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, f32 for blocks of 256.
 // f16 halves the bytes of the last and rounds them (2^-11 relative).
@@ -60,6 +60,10 @@ inline Status check(const OnnxWeight& weight);
 
 namespace detail {
 
+// Codes of 4 bits or 8, which fill words.
+inline std::string bad_word_bits(index bits) {
+  return bits == 4 || bits == 8 ? std::string() : "is " + std::to_string(bits) + "; it must be 4 or 8";
+}
 // Empty, or why `view` is not a tensor of this shape and one of these types.
 template <class V> std::string misfit(const V& view, DTypes types, const std::array<index, V::rank>& shape) {
   if (!types.contains(view.dtype)) return "has dtype " + std::string(name(view.dtype));
@@ -142,7 +146,7 @@ template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes
 }  // namespace detail
 
 inline Status check(const GptqWeight& from) {
-  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return detail::refused("bits", why);
+  if (std::string why = detail::bad_word_bits(from.bits); !why.empty()) return detail::refused("bits", why);
   if (std::string why = detail::bad_group(from.group); !why.empty()) return detail::refused("group", why);
   const index per_word = 32 / from.bits, k = from.qweight.extents[0] * per_word, n = from.qweight.extents[1];
   const index groups = w4_groups(k, from.group);
@@ -233,7 +237,7 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
         "k", "is " + std::to_string(k) + "; it must be a multiple of " + std::to_string(ggml_format(type).block)));
   PackedW4 weight{.n = n, .k = k, .slots = k};
   with_block(type, [&]<class Block>(std::type_identity<Block>) {
-    weight.bits = Block::bits <= 4 ? 4 : 8;
+    weight.bits = std::max(Block::bits, 4);
     weight.scale_type = scales.value_or(Block::scale_type);
     detail::pack_blocks<Block>(weight, static_cast<const std::byte*>(bytes), parallel);
   });
@@ -241,7 +245,7 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
 }
 
 inline Status check(const OnnxWeight& from) {
-  if (std::string why = detail::bad_bits(from.bits); !why.empty()) return detail::refused("bits", why);
+  if (std::string why = detail::bad_word_bits(from.bits); !why.empty()) return detail::refused("bits", why);
   if (from.group == 0 || !detail::bad_group(from.group).empty())
     return detail::refused("group", "is " + std::to_string(from.group) + "; it must be a positive multiple of 8");
   if (from.k < 1) return detail::refused("k", "is " + std::to_string(from.k) + "; it must be at least 1");

@@ -33,6 +33,29 @@ class AlignedBytes {
   std::vector<std::byte, CacheLineAllocator<std::byte>> bytes_;
 };
 
+namespace detail {
+
+// Of channel c, slot j of a step.
+inline int code_of_step(const std::byte* step, index bits, index c, index j) {
+  const auto byte = [&](index at) { return static_cast<int>(step[at]); };
+  if (bits == 8) return byte(4 * c + j);
+  const int lower = byte(4 * c + j / 2) >> 4 * (j % 2) & 15;
+  if (bits == 4) return lower;
+  const index upper_bits = bits - 4, place = w4_upper_place(bits, j);
+  const int upper = byte(4 * w4_panel + c * upper_bits + place / 8) >> place % 8 & ((1 << upper_bits) - 1);
+  return upper << 4 | lower;
+}
+// Puts it where all bits are zero.
+inline void put_code(std::byte* step, index bits, index c, index j, int code) {
+  const auto put = [&](index at, int part) { step[at] |= static_cast<std::byte>(part); };
+  if (bits == 8) return put(4 * c + j, code);
+  put(4 * c + j / 2, (code & 15) << 4 * (j % 2));
+  const index upper_bits = bits - 4, place = w4_upper_place(bits, j);
+  if (upper_bits > 0) put(4 * w4_panel + c * upper_bits + place / 8, code >> 4 << place % 8);
+}
+
+}  // namespace detail
+
 struct PackedW4 {
   index n = 0, k = 0;  // channels, inputs
   index slots = 0;     // k without perm
@@ -66,7 +89,7 @@ struct PackedW4 {
   }
 
   ConstView<3> codes_view() const {
-    return {codes.data(), DType::u8, {w4_panels(n), w4_steps(slots, bits), 4 * w4_panel}};
+    return {codes.data(), DType::u8, {w4_panels(n), w4_steps(slots, bits), w4_step_bytes(bits)}};
   }
   ConstView<3> per_group(const AlignedBytes& memory, DType type) const {
     return {memory.data(), type, {w4_panels(n), groups(), w4_panel}};
@@ -74,10 +97,9 @@ struct PackedW4 {
 
   // The code of one slot of one channel.
   int code(index channel, index slot) const {
-    const index per_word = 32 / bits;
-    const index word = (channel / w4_panel * w4_steps(slots, bits) + slot / per_word) * w4_panel + channel % w4_panel;
-    const int byte = static_cast<int>(codes.data()[4 * word + slot % per_word * bits / 8]);
-    return bits == 8 ? byte : slot % 2 ? byte >> 4 : byte & 15;
+    const index of_step = w4_step_slots(bits), j = slot % of_step, c = channel % w4_panel;
+    const index step = channel / w4_panel * w4_steps(slots, bits) + slot / of_step;
+    return detail::code_of_step(codes.data() + step * w4_step_bytes(bits), bits, c, j);
   }
 
   // Channel `channel` of the weight, rounded to f32 once or twice, in the order of x: row[0..k-1].
@@ -108,7 +130,7 @@ inline Status refused(const char* tensor, const std::string& what) {
 }
 // Empty, or why there are no such codes, or groups.
 inline std::string bad_bits(index bits) {
-  return bits == 4 || bits == 8 ? std::string() : "is " + std::to_string(bits) + "; it must be 4 or 8";
+  return w4_has_bits(bits) ? std::string() : "is " + std::to_string(bits) + "; it must be 4, 5, 6 or 8";
 }
 inline std::string bad_group(index group) {
   return group >= 0 && group % w4_group_multiple == 0
@@ -139,26 +161,22 @@ AlignedBytes pack_per_group(const PackedW4& weight, DType type, const Parallel& 
 // codes(first, count, out): the codes of `count` <= 16 channels from `first` on, in the order of x,
 // out[c * k + i]. Called on several threads at once.
 template <class Codes> AlignedBytes pack_codes(const PackedW4& weight, const Parallel& parallel, Codes&& codes) {
-  const index steps = w4_steps(weight.slots, weight.bits), per_word = 32 / weight.bits;
-  AlignedBytes memory(static_cast<std::size_t>(w4_panels(weight.n) * steps * w4_panel) * sizeof(std::uint32_t));
+  const index of_step = w4_step_slots(weight.bits), step_bytes = w4_step_bytes(weight.bits);
+  const index steps = w4_steps(weight.slots, weight.bits);
+  AlignedBytes memory(static_cast<std::size_t>(w4_panels(weight.n) * steps * step_bytes));
   parallel.ranges(w4_panels(weight.n), 1, [&](index begin, index end) {
     std::vector<std::uint8_t> rows(static_cast<std::size_t>(w4_panel * weight.k));
     for (index panel = begin; panel < end; ++panel) {
       const index first = panel * w4_panel, count = std::min(w4_panel, weight.n - first);
       codes(first, count, rows.data());
-      std::byte* to = memory.data() + panel * steps * 4 * w4_panel;
-      for (index step = 0; step < steps; ++step)
-        for (index c = 0; c < w4_panel; ++c, to += 4) {
-          std::uint8_t word[4] = {};
-          for (index i = 0; i < per_word; ++i) {
-            const index slot = step * per_word + i;
-            if (c >= count || slot >= weight.slots) break;
+      std::byte* to = memory.data() + panel * steps * step_bytes;
+      for (index step = 0; step < steps; ++step, to += step_bytes)
+        for (index c = 0; c < count; ++c)
+          for (index j = 0; j < of_step && step * of_step + j < weight.slots; ++j) {
+            const index slot = step * of_step + j;
             const index input = weight.perm.empty() ? slot : weight.perm[static_cast<std::size_t>(slot)];
-            const std::uint8_t code = input < 0 ? 0 : rows[static_cast<std::size_t>(c * weight.k + input)];
-            word[i * weight.bits / 8] |= static_cast<std::uint8_t>(weight.bits == 4 && i % 2 ? code << 4 : code);
+            if (input >= 0) put_code(to, weight.bits, c, j, rows[static_cast<std::size_t>(c * weight.k + input)]);
           }
-          std::memcpy(to, word, 4);
-        }
     }
   });
   return memory;
