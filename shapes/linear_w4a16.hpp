@@ -25,7 +25,7 @@ struct LinearW4a16Shape {
   LinearW4a16<Host> make(Tensors& tensors) const {
     const index per_group[] = {w4_panels(n), w4_groups(k, group), w4_panel};
     return {.x = tensors.kept(type, {m, k}),
-            .codes = tensors.in(DType::u8, {w4_panels(n), w4_steps(k, bits), 4 * w4_panel}),
+            .codes = tensors.in(DType::u8, {w4_panels(n), w4_steps(k, bits), w4_step_bytes(bits)}),
             .scales = tensors.in(scales, per_group, {{0.01, 0.02}}),
             .zeros = has_zeros ? tensors.in(DType::u8, per_group, {{0, 15}}) : ConstView<3>(),
             .offsets = has_offsets ? tensors.in(scales, per_group) : ConstView<3>(),
@@ -39,7 +39,7 @@ struct LinearW4a16Shape {
   // x and y are below 0.1% of what few rows read.
   CallCost cost() const {
     const index per_group = w4_panels(n) * w4_groups(k, group) * w4_panel;
-    const double codes = bytes_of(DType::u8, w4_panels(n) * w4_steps(k, bits) * 4 * w4_panel);
+    const double codes = bytes_of(DType::u8, w4_panels(n) * w4_steps(k, bits) * w4_step_bytes(bits));
     return {.bytes = codes + (1 + has_offsets) * bytes_of(scales, per_group) +
                      (has_zeros ? bytes_of(DType::u8, per_group) : 0),
             .flops = 2 * static_cast<double>(m * n * k)};

@@ -61,7 +61,7 @@ TEST(linear_w4a16, sweep) {
     for (index k : depths)
       for (index group : groups) {
         ++turn;
-        const index bits = rng() % 2 ? 4 : 8;
+        const index bits = code_bits[rng() % 4];
         const auto form = static_cast<Form>(rng() % forms);
         const index n = std::array<index, 7>{1, 15, 16, 17, 33, 49, 65}[turn % 7];
         Case c =
@@ -85,7 +85,7 @@ TEST(linear_w4a16, every_combination_of_types) {
               if (form == Form::codebook && other != DType::u8) continue;  // it has no other
               const Types types{
                   .x = x, .y = ++turn % 2 ? x : DType::f32, .scales = scales, .zeros = other, .offsets = other};
-              Case c = make({rows, 20, 43, 16, turn % 3 ? 4 : 8}, form, types, layouts[turn % 3], rng);
+              Case c = make({rows, 20, 43, 16, code_bits[turn % 7 % 4]}, form, types, layouts[turn % 3], rng);
               if (turn % 4) c.add_bias(float_types[turn % 4 - 1], rng);
               c.compute = compute;
               ASSERT_NO_FATAL_FAILURE(compare(c));
@@ -97,9 +97,9 @@ TEST(linear_w4a16, every_tile_of_rows) {
   Rng rng(3);
   for (W4Compute compute : both)
     for (index rows = 1; rows <= 2 * cpu::w4_tile_rows(16) + 1; ++rows)
-      for (index kind : {0, 1, 2}) {
-        const Form form = kind == 2 ? Form::codebook : static_cast<Form>(rows % 3);
-        Case c = make({rows, 35, block + 9, 24, kind == 1 ? 8 : 4}, form, {}, layouts[1], rng);
+      for (auto [form, bits] : code_kinds) {
+        if (form != Form::codebook) form = static_cast<Form>(rows % 3);
+        Case c = make({rows, 35, block + 9, 24, bits}, form, {}, layouts[1], rng);
         c.compute = compute;
         ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
       }
@@ -118,7 +118,7 @@ TEST(linear_w4a16, every_number_of_panels) {
       for (index rows : {1, 2, 5, 13}) {
         if (rows > 2 && panels > 3 * cpu::w4_job_panels + 1) continue;
         const auto form = static_cast<Form>((panels + rows) % forms);
-        Case c = make({rows, panels * w4_panel - panels % 3, 17, 8, panels % 2 ? 4 : 8}, form, {},
+        Case c = make({rows, panels * w4_panel - panels % 3, 17, 8, code_bits[panels % 4]}, form, {},
                       layouts[static_cast<std::size_t>(panels) % 3], rng);
         c.compute = compute;
         ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
@@ -148,7 +148,7 @@ TEST(linear_w4a16, every_segment) {
       for (index k : {block - 8, block + 24, 2 * block + 41})
         for (index rows : {1, 4}) {
           const auto form = static_cast<Form>((group / 8 + k) % forms);
-          Case c = make({rows, 34, k, group, group % 16 ? 8 : 4}, form, {.scales = DType::f16}, layouts[1], rng);
+          Case c = make({rows, 34, k, group, code_bits[(group / 8 + rows) % 4]}, form, {.scales = DType::f16}, layouts[1], rng);
           c.compute = compute;
           ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
         }
@@ -162,7 +162,7 @@ TEST(linear_w4a16, perm) {
       for (index rows : {1, 3, 14})
         for (index k : {70, 131}) {
           const index slots = k + 5, named = 33;
-          Case c = make({rows, 20, k, 32, 4}, Form::zeros, {.x = type}, layouts[1], rng, slots);
+          Case c = make({rows, 20, k, 32, code_bits[(rows + k) % 4]}, Form::zeros, {.x = type}, layouts[1], rng, slots);
           std::vector<double> order(static_cast<std::size_t>(slots), -1);
           for (index i = 0; i < k; ++i) order[static_cast<std::size_t>(i)] = static_cast<double>(i);
           std::shuffle(order.begin(), order.end(), rng);

@@ -91,7 +91,7 @@ Expected<Form> cut(const PackedW4& whole, index, const InputRange& own, const st
     copy_steps(from.data(), all, to.data(), steps, panels, bytes);
     part.*member = std::move(to);
   };
-  take(&PackedW4::codes, w4_steps(whole.slots, whole.bits), steps_of(own, 32 / whole.bits));
+  take(&PackedW4::codes, w4_steps(whole.slots, whole.bits), steps_of(own, w4_step_slots(whole.bits)));
   const Steps groups = whole.group == 0 ? Steps{0, 1} : steps_of(own, group);
   for (auto member : {&PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets}) take(member, whole.groups(), groups);
   return part;

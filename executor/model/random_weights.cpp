@@ -111,7 +111,7 @@ class RandomSource final : public WeightSource {
     packed.n = n;
     packed.k = packed.slots = k;
     packed.group = group;
-    packed.codes = AlignedBytes(static_cast<std::size_t>(w4_panels(n) * w4_steps(k, 4) * 64));
+    packed.codes = AlignedBytes(static_cast<std::size_t>(w4_panels(n) * w4_steps(k, 4) * w4_step_bytes(4)));
     const index scales = w4_panels(n) * w4_groups(k, group) * w4_panel;
     packed.scales = AlignedBytes(static_cast<std::size_t>(scales) * sizeof(f16));
     fill(DType::u8, packed.codes.data(), static_cast<index>(packed.codes.size()), 0);

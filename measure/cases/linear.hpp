@@ -83,12 +83,12 @@ inline void draw(Draw& d, LinearInt8<Host>& op) {
 inline void draw(Draw& d, LinearW4a16<Host>& op) {
   const index tokens = d.extent(20), k = d.extent(70), n = d.extent(40);
   const index experts = draw_experts(d, tokens, op.expert_ends), panels = experts * w4_panels(n);
-  op.bits = d.pick<index>({4, 8});
+  op.bits = d.pick<index>({4, 5, 6, 8});
   op.group = d.pick<index>({0, 8, 16, 32, 128, largest / 8 * 8});
   const index slots = k > 0 && d.chance(30) ? d.between(1, 80) : k;
   op.x = d.in<2>(d.floats(), {tokens, k});
   if (slots != k || d.chance(20)) op.perm = d.indices<1>(DType::i32, {slots}, -1, k - 1);
-  op.codes = d.contiguous<3>(DType::u8, {panels, w4_steps(slots, op.bits), 4 * w4_panel}, 0, 255);
+  op.codes = d.contiguous<3>(DType::u8, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)}, 0, 255);
   const std::array<index, 3> per_group{panels, w4_groups(slots, op.group), w4_panel};
   op.scales = d.contiguous<3>(d.floats(), per_group, -0.1, 0.1);
   if (d.chance(40))

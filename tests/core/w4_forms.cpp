@@ -38,13 +38,13 @@ struct Problem {
     std::uniform_real_distribution<float> near(-magnitude, magnitude), scale(0.01f, 0.1f);
     for (index i = 0; i < rows * k; ++i) x.push_back(near(rng));
     for (index i = 0; i < groups; ++i) scales.push_back(scale(rng));
-    codes = random_bytes(w4_panels(n) * w4_steps(k, bits) * 64, 3);
+    codes = random_bytes(w4_panels(n) * w4_steps(k, bits) * w4_step_bytes(bits), 3);
     zeros = random_bytes(groups, 4);
   }
   std::vector<float> run(Isa level, CodeForm form) {
     std::vector<float> y(static_cast<std::size_t>(rows * n));
     LinearW4a16<Host> op{.x = View<2>(x.data(), {rows, k}),
-                         .codes = View<3>(codes.data(), {w4_panels(n), w4_steps(k, bits), 64}),
+                         .codes = View<3>(codes.data(), {w4_panels(n), w4_steps(k, bits), w4_step_bytes(bits)}),
                          .scales = View<3>(scales.data(), {w4_panels(n), w4_groups(k, group), w4_panel}),
                          .y = View<2>(y.data(), {rows, n})};
     op.zeros = View<3>(zeros.data(), op.scales.extents);
@@ -64,7 +64,7 @@ struct Problem {
 TEST(w4_forms, both_give_the_same_bits) {
   for (const Isa level : available_isas())
     for (index rows : {1, 3})
-      for (index bits : {4, 8})
+      for (index bits : {4, 5, 6, 8})
         for (float magnitude : {1e-30f, 1.0f, 1e30f}) {
           SCOPED_TRACE(std::string(name(level)) + ' ' + std::to_string(rows) + ' ' + std::to_string(bits) + ' ' +
                        std::to_string(magnitude));

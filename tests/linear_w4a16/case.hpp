@@ -25,7 +25,9 @@ struct CodeKind {
   Form form;
   index bits;
 };
-inline constexpr CodeKind code_kinds[] = {{Form::zeros, 4}, {Form::zeros, 8}, {Form::codebook, 4}};
+inline constexpr index code_bits[] = {4, 5, 6, 8};
+inline constexpr CodeKind code_kinds[] = {
+    {Form::zeros, 4}, {Form::zeros, 5}, {Form::zeros, 6}, {Form::zeros, 8}, {Form::codebook, 4}};
 
 struct Shape {
   index rows, n, k, group, bits;
@@ -71,7 +73,7 @@ inline Case make(Shape s, Form form, Types types, Layout layout, Rng& rng, index
   Case c{.shape = s,
          .x = {types.x, {s.rows, s.k}, layout},
          .y = {types.y, {s.rows, s.n}, layout},
-         .codes = {DType::u8, {w4_panels(s.n), w4_steps(slots, s.bits), 64}, packed},
+         .codes = {DType::u8, {w4_panels(s.n), w4_steps(slots, s.bits), w4_step_bytes(s.bits)}, packed},
          .scales = {types.scales, per_group, packed}};
   c.x.uniform(rng);
   c.codes.integers(rng, 0, 255);
@@ -103,7 +105,8 @@ inline Case make(Shape s, Form form, Types types, Layout layout, Rng& rng, index
 struct Weight {
   Matrix q, scale, offset;  // [n, slots]
   explicit Weight(Case c) {
-    const index slots = c.slots(), n = c.shape.n, per_word = 32 / c.shape.bits;
+    const index slots = c.slots(), n = c.shape.n, bits = c.shape.bits, of_step = bits == 8 ? 4 : 8;
+    const index step_bytes = bits == 5 ? 80 : bits == 6 ? 96 : 64;
     const index steps = w4_steps(slots, c.shape.bits), groups = w4_groups(slots, c.shape.group);
     const auto* codes = c.codes.data<std::uint8_t>();
     q = scale = offset = Matrix::Zero(n, slots);
@@ -112,14 +115,16 @@ struct Weight {
       least = i == 0 ? c.codebook.get(i) : std::min(least, c.codebook.get(i));
     for (index i = 0; i < n; ++i)
       for (index s = 0; s < slots; ++s) {
-        const std::uint8_t* bytes = codes + ((i / 16 * steps + s / per_word) * 16 + i % 16) * 4;
-        const std::uint32_t word =
-            bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+        const std::uint8_t* const step = codes + (i / 16 * steps + s / of_step) * step_bytes;
+        const index c16 = i % 16, j = s % of_step;
+        index code = bits == 8 ? step[4 * c16 + j] : step[4 * c16 + j / 2] >> (j % 2 * 4) & 15;
+        if (bits == 5) code += 16 * (step[64 + c16] >> j & 1);
+        // From the lowest pair on: slots 0 4 1 5 2 6 3 7.
+        if (bits == 6) code += 16 * (step[64 + 2 * c16 + j % 4 / 2] >> (j % 2 * 4 + j / 4 * 2) & 3);
         const index at = (i / 16 * groups + (c.shape.group == 0 ? 0 : s / c.shape.group)) * 16 + i % 16;
         const double zero = c.codebook.present() ? -least
                             : c.zeros.present()  ? c.zeros.get(at)
-                                                 : 1 << (c.shape.bits - 1);
-        const index code = word >> (s % per_word * c.shape.bits) & ((1u << c.shape.bits) - 1);
+                                                 : 1 << (bits - 1);
         q(i, s) = c.codebook.present() ? c.codebook.get(code) - least : static_cast<double>(code);
         scale(i, s) = c.scales.get(at);
         offset(i, s) = c.offsets.present() ? c.offsets.get(at) : -zero * scale(i, s);

@@ -13,6 +13,11 @@ TEST(linear_w4a16, extents_by_hand) {
   EXPECT_EQ(w4_steps(8, 4), 1);
   EXPECT_EQ(w4_steps(9, 4), 2);
   EXPECT_EQ(w4_steps(5, 8), 2);
+  EXPECT_EQ(w4_steps(9, 6), 2);
+  EXPECT_EQ(w4_step_bytes(4), 64);
+  EXPECT_EQ(w4_step_bytes(5), 80);
+  EXPECT_EQ(w4_step_bytes(6), 96);
+  EXPECT_EQ(w4_step_bytes(8), 64);
   EXPECT_EQ(w4_groups(0, 32), 0);
   EXPECT_EQ(w4_groups(64, 32), 2);
   EXPECT_EQ(w4_groups(75, 32), 3);
@@ -80,7 +85,8 @@ TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   c.add_bias(DType::f32, rng);
   const LinearW4a16<Host> good = c.op();
   const Refused refused(good);
-  refused([&](auto& op) { op.bits = 5; }, {"bits", "5", "4 or 8"});
+  refused([&](auto& op) { op.bits = 7; }, {"bits", "7", "4, 5, 6 or 8"});
+  refused([&](auto& op) { op.bits = 5; }, {"codes", "[2, 8, 64]", "[2, 8, 80]"});
   refused([&](auto& op) { op.group = 12; }, {"group", "12", "multiple of 8"});
   refused([&](auto& op) { op.group = -8; }, {"group", "-8"});
   refused([&](auto& op) { op.group = 16; }, {"scales", "[2, 2, 16]", "[2, 4, 16]"});
@@ -104,7 +110,7 @@ TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   Case eight = make({2, 17, 64, 32, 8}, Form::symmetric, {}, {}, rng);
   LinearW4a16<Host> too_wide = eight.op();
   too_wide.codebook = codebook;
-  expect_refused(too_wide, {"codebook", "bits is 8"});
+  expect_refused(too_wide, {"codebook", "bits is not 4"});
   c.perm.set(5, 64);
   expect_refused(good, {"perm[5]", "64", "-1..63"});
   c.perm.set(5, -2);

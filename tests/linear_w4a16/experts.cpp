@@ -45,7 +45,7 @@ TEST(linear_w4a16_experts, are_as_apart) {
   Rng rng(41);
   std::size_t at = 0;
   for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
-    for (index bits : {4, 8})
+    for (index bits : code_bits)
       for (Form form : {Form::symmetric, Form::zeros, Form::offsets, Form::codebook}) {
         ++at;
         SCOPED_TRACE(at);

@@ -9,7 +9,7 @@ const W4Compute both[] = {W4Compute::exact_float, W4Compute::int8_activations};
 // -127 * 255 and 127 * 255 over a long row: integer sums neither saturate nor overflow.
 TEST(linear_w4a16, int8_extremes) {
   Rng rng(21);
-  for (index bits : {4, 8})
+  for (index bits : code_bits)
     for (index rows : {1, 2, 5})
       for (double sign : {-1.0, 1.0}) {
         Case c = make({rows, 17, 4100, 0, bits}, Form::zeros, {}, {}, rng);
@@ -76,7 +76,7 @@ TEST(linear_w4a16, one_x_is_far_larger_than_the_others) {
 TEST(linear_w4a16, int8_segments_of_tiny_x_count_as_zeros) {
   Rng rng(25);
   constexpr double edge = 127 * 0x1p-126;
-  for (index bits : {4, 8})
+  for (index bits : code_bits)
     for (index rows : {1, 2, 9}) {
       Case c = make({rows, 17, 64, 32, bits}, Form::symmetric, {}, {}, rng);
       c.scales.fill(1);
@@ -96,7 +96,7 @@ TEST(linear_w4a16, int8_segments_of_tiny_x_count_as_zeros) {
 // f32's largest leave nothing behind.
 TEST(linear_w4a16, int8_scales_at_the_end_of_the_range) {
   Rng rng(26);
-  for (index bits : {4, 8})
+  for (index bits : code_bits)
     for (Form form : {Form::symmetric, Form::zeros, Form::offsets, Form::codebook})
       for (index rows : {1, 2, 9}) {
         Case c = make({rows, 17, 70, 32, bits}, form, {}, {}, rng);

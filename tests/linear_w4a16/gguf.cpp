@@ -107,11 +107,12 @@ TEST(linear_w4a16, gguf_forms) {
     DType scales;
     bool offsets;
   };
-  for (const Form& form : {Form{GgmlType::Q5_0, 8, 32, DType::f16, false},
-                           {GgmlType::Q5_1, 8, 32, DType::f16, true},
+  for (const Form& form : {Form{GgmlType::Q5_0, 5, 32, DType::f16, false},
+                           {GgmlType::Q5_1, 5, 32, DType::f16, true},
                            {GgmlType::Q2_K, 4, 16, DType::f32, true},
                            {GgmlType::Q3_K, 4, 16, DType::f32, false},
-                           {GgmlType::Q5_K, 8, 32, DType::f32, true},
+                           {GgmlType::Q5_K, 5, 32, DType::f32, true},
+                           {GgmlType::Q6_K, 6, 16, DType::f32, false},
                            {GgmlType::IQ4_NL, 4, 32, DType::f16, false},
                            {GgmlType::IQ4_XS, 4, 32, DType::f32, false},
                            {GgmlType::MXFP4, 4, 32, DType::bf16, false}}) {

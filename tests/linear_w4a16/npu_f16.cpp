@@ -18,7 +18,7 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
         for (index n : {16, 33, 70})
           for (index k : {8, 100, 259})
             for (index group : {0, 8, 24, 32, 128})
-              for (index bits : {4, 8}) {
+              for (index bits : code_bits) {
                 if (mode == NpuMode::checked && ++turn % 9 != 0) continue;
                 Types types{
                     .x = float_types[rng() % 3], .y = DType::f32, .scales = rng() % 3 ? DType::f16 : DType::f32};

@@ -12,7 +12,7 @@ namespace {
 TEST(linear_w4a16, quantizes_to_nearest) {
   Rng rng(31);
   const index n = 17, k = 75;
-  for (index bits : {4, 8})
+  for (index bits : code_bits)
     for (bool symmetric : {true, false})
       for (DType type : {DType::f16, DType::f32})
         for (index group : {0, 32, 8}) {
@@ -65,7 +65,7 @@ TEST(linear_w4a16, quantizes_nothing_whose_scale_is_infinite) {
     w.set(2 * k + 3, value);
     return quantize_w4a16(w, 0, bits, symmetric, type);
   };
-  for (index bits : {4, 8})
+  for (index bits : code_bits)
     for (bool symmetric : {true, false}) {
       const double steps = symmetric ? 1 << (bits - 1) : (1 << bits) - 1;
       for (const double sign : {1, -1}) {
@@ -88,7 +88,7 @@ TEST(linear_w4a16, quantizes_nothing_into_codes_that_there_are_not) {
     return made.has_value() ? std::string("made") : std::string(made.error().message());
   };
   EXPECT_EQ(words(quantize_w4a16(w, 8)), "made");
-  EXPECT_EQ(words(quantize_w4a16(w, 8, 5)), "bits is 5; it must be 4 or 8");
+  EXPECT_EQ(words(quantize_w4a16(w, 8, 7)), "bits is 7; it must be 4, 5, 6 or 8");
   EXPECT_EQ(words(quantize_w4a16(w, 12)), "group is 12; it must be a multiple of 8, or 0 for the whole row");
   EXPECT_EQ(words(quantize_w4a16(w, -8)), "group is -8; it must be a multiple of 8, or 0 for the whole row");
   EXPECT_EQ(words(quantize_w4a16(integers, 8)), "weight has dtype i8; it must be one of f32 f16 bf16");
