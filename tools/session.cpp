@@ -118,7 +118,7 @@ void Rounding::add_to(CLI::App& command) {
   command
       .add_option(
           "--activations", activations,
-          "What linears multiply with: x as it is; for 4- and 8-bit blocks x rounded to 8 bits by groups; for "
+          "What linears multiply with: x as it is; for blocks of 4 to 8 bits x rounded to 8 bits by groups; for "
           "floats x and the weight rounded to bf16; f16: --backend npu rounds what its matrix unit multiplies to "
           "f16 once, instead of taking f32 in two halves")
       ->check(CLI::IsMember({"exact", "int8", "bf16", "f16"}));
