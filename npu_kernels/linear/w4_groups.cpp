@@ -31,8 +31,9 @@ index bytes_of_look_up(const Device& device, const W4Weight& weight, index depth
 // Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out,
 // whose blocks have the unit's rows.
 index bytes_of_stored_slot(const Device& device, const W4Weight& weight) {
-  const index words =
-      weight.wide() ? 2 * 4 * words_of_step(weight.bits) + WideCodes::bytes_of_word * panel_rows : 3 * 4 * panel_rows;
+  const index words = weight.has_upper_bits()
+                          ? 2 * 4 * words_of_step(weight.bits) + WideCodes::bytes_of_word * panel_rows
+                          : 3 * 4 * panel_rows;
   return words / weight.codes.per_word() + 2 * 2 * round_up(panel_rows, device.matrix.m_granule);
 }
 
@@ -50,6 +51,7 @@ class W4Codes {
       : core_(core),
         codes_(weight.codes),
         less_middle_(less_middle),
+        middle_(weight.middle),
         block_(core.device().fractal_block(DType::f16)),
         at_once_(depth),
         words_of_block_(block_ / codes_.per_word()),
@@ -57,8 +59,8 @@ class W4Codes {
         words_of_row_(row_of(core.device(), weight)),
         words_(core.ring("words", Space::vector, {1, loaded_words(core.device(), weight, depth)}, DType::i32,
                          {ahead, Pipe::load_vector, Pipe::vector})) {
-    if (weight.wide()) {
-      wide_codes_.emplace(core, scratch, weight.bits, words_of_block_, Shape{1, words_of_blocks(depth)});
+    if (weight.has_upper_bits()) {
+      wide_codes_.emplace(core, scratch, weight.bits, words_of_block_, words_of_blocks(depth));
       return;
     }
     order_ = order_of_words(core, scratch, words_of_block_, words_of_row_);
@@ -73,7 +75,8 @@ class W4Codes {
     const index loaded = 4 * loaded_words(device, weight, depth);
     const index words = round_up(depth, device.fractal_block(DType::f16)) / weight.codes.per_word() * panel_rows;
     return ahead * loaded + bytes_of_places(device, weight) +
-           (weight.wide() ? words * WideCodes::bytes_of_word : loaded) + bytes_of_look_up(device, weight, depth);
+           (weight.has_upper_bits() ? words * WideCodes::bytes_of_word : loaded) +
+           bytes_of_look_up(device, weight, depth);
   }
   // How many slots so many bytes of it hold where the tiles are stored.
   static index stored_slots_in(const Device& device, const W4Weight& weight, index bytes) {
@@ -93,14 +96,14 @@ class W4Codes {
   // Those of less than a row of the permutation are filled up; WideCodes fills up what it makes of them.
   static index loaded_words(const Device& device, const W4Weight& weight, index depth) {
     const index words = words_of(weight.codes, depth) * words_of_step(weight.bits);
-    return weight.wide() ? words : round_up(words, row_of(device, weight));
+    return weight.has_upper_bits() ? words : round_up(words, row_of(device, weight));
   }
   static index row_of(const Device& device, const W4Weight& weight) {
     return words_of_a_row(device, device.fractal_block(DType::f16) / weight.codes.per_word(), weight.bits);
   }
   static index bytes_of_places(const Device& device, const W4Weight& weight) {
     const index row = row_of(device, weight);
-    return weight.wide() ? WideCodes::bytes_of_places(weight.bits, row) : 2 * 4 * row;
+    return weight.has_upper_bits() ? WideCodes::bytes_besides(row) : 2 * 4 * row;
   }
   index words_of_blocks(index depth) const { return round_up(depth, block_) / codes_.per_word() * panel_rows; }
 
@@ -110,9 +113,9 @@ class W4Codes {
                codes_.panels.at(0, row / panel_rows).slice(0, k / codes_.per_word(), steps));
     words_.commit();
     if (wide_codes_) {
-      const auto apart = wide_codes_->apart(words_.wait().slice(0, 1, 0, count), words_of_blocks(depth));
+      const Tensor codes = wide_codes_->in_blocks(words_.wait().slice(0, 1, 0, count), words_of_blocks(depth));
       words_.release();
-      return floats(tile, wide_codes_->joined(apart, less_middle_));
+      return floats(tile, codes, less_middle_ ? middle_ : 0);
     }
     const index padded = round_up(count, words_of_row_);
     const Tensor words = words_.wait().slice(0, 1, 0, padded), permuted = permuted_.slice(0, 1, 0, padded);
@@ -125,12 +128,15 @@ class W4Codes {
   }
 
   // Codes that lie in the order of the tile's blocks, of which it has as many rows as there are channels.
-  void floats(const Tensor& tile, Tensor codes) {
+  void floats(const Tensor& tile, Tensor codes, float less = 0) {
     codes.layout = Layout::nz;
     codes.block = block_;
     codes.pitch = panel_rows;
     codes.shape = tile.shape;
-    core_.vcast(tile, codes);
+    if (less != 0)
+      core_.vscalar(VectorOp::sub, tile, codes, less);
+    else
+      core_.vcast(tile, codes);
   }
 
   // Values of whole blocks lie as the tile has them, but for where the tile's blocks begin.
@@ -149,6 +155,7 @@ class W4Codes {
   Core& core_;
   RowSource codes_;
   bool less_middle_;
+  float middle_;
   index block_, at_once_, words_of_block_, words_of_step_, words_of_row_;  // of a row of the permutation
   Ring words_;
   Tensor order_, permuted_;

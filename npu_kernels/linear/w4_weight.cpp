@@ -109,16 +109,15 @@ class DequantizedTiles {
         w_(scratch.alloc("w", {panel_rows, at_once_.depth}, wide_ ? DType::f32 : DType::f16)),
         halves_(wide_ ? scratch.alloc("w in f16", w_.shape, DType::f16) : w_) {
     for (std::size_t i = 0; i < sources; ++i) {
-      if (from_[i].count == 0) continue;
+      if (from_[i].count == 0 || (i == codes && weight.has_upper_bits())) continue;
       const index columns = i == codes ? at_once_.depth : groups_at_once();
       const index words = std::max<index>(2, ceil_div(columns, from_[i].per_word()));
       turned_[i] = scratch.alloc("turned words", {panel_rows, words}, from_[i].panels.first.dtype);
     }
-    if (weight.wide()) {
-      const Shape words = turned_[codes].shape;
-      more_turned_ = scratch.alloc("turned upper words", words, DType::i32);
-      wide_codes_.emplace(core, scratch, weight.bits, 1, words);
-    } else if (!weight.shifts() && (!wide_ || weight.codebook.present()))
+    if (weight.has_upper_bits())
+      wide_codes_.emplace(core, scratch, weight.bits,
+                          WideCodes::Rows{std::max<index>(2, words_of(weight.codes, at_once_.depth))});
+    if (!weight.has_upper_bits() && !weight.shifts() && (!wide_ || weight.codebook.present()))
       bytes_ = scratch.alloc("codes in bytes", w_.shape, DType::i8);
     if (weight.codebook.present()) look_up_.emplace(core, scratch, weight.codebook, bytes_.shape);
   }
@@ -190,13 +189,9 @@ class DequantizedTiles {
   // Rows of channels, of the source's own type: some words of the panel, from the first column on.
   Tensor turned(const Tensor& panel, std::size_t which, index first, index words) {
     const Tensor some = panel.slice(0, 1, first * panel_rows, words * panel_rows);
-    return elements_of(turned(turned_[which], some), from_[which].dtype);
-  }
-  Tensor turned(const Tensor& into, const Tensor& panel) {
-    const index words = panel.columns() / panel_rows;
-    const Tensor rows = into.slice(0, panel_rows, 0, words);
-    core_.vtranspose(rows, panel.reshape({words, panel_rows}));
-    return rows;
+    const Tensor rows = turned_[which].slice(0, panel_rows, 0, words);
+    core_.vtranspose(rows, some.reshape({words, panel_rows}));
+    return elements_of(rows, from_[which].dtype);
   }
 
   // What codes stand for before their zero is taken and they are scaled: in w where that comes first, or is in f32.
@@ -222,11 +217,11 @@ class DequantizedTiles {
   }
 
   Tensor wide_values(const Piece& piece, const Tensor& w, const Tensor& steps) {
-    const auto apart = wide_codes_->apart(steps, words_of(from_[codes], piece.depth) * panel_rows);
-    const WideCodes::Words words{turned(turned_[codes], apart.lower), turned(more_turned_, apart.upper)};
-    const Tensor q = wide_codes_->joined(words, !weight_.shifts()).slice(0, piece.rows, 0, piece.depth);
-    if (!weight_.shifts() && !wide_) return q;
-    core_.vcast(w, q);
+    const Tensor q = wide_codes_->in_rows(steps).slice(0, piece.rows, 0, piece.depth);
+    if (weight_.shifts())
+      core_.vcast(w, q);
+    else
+      core_.vscalar(VectorOp::sub, w, q, weight_.middle);
     return w;
   }
 
@@ -240,7 +235,6 @@ class DequantizedTiles {
   std::array<Tensor, sources> turned_;
   std::optional<CodeValues> look_up_;
   std::optional<WideCodes> wide_codes_;
-  Tensor more_turned_;         // upper words of wide codes
   Tensor bytes_, w_, halves_;  // halves_: of w_, where that is f32
 };
 
@@ -254,10 +248,10 @@ index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot) {
 }
 
 index dequantized_bytes(const Device& device, const W4Weight& weight) {
-  return (is_wide(device, weight) ? 8 : 4) + (weight.wide() ? 4 : 0);
+  return (is_wide(device, weight) ? 8 : 4) + (weight.has_upper_bits() ? 4 : 0);
 }
 double dequantized_passes(const Device& device, const W4Weight& weight) {
-  return (is_wide(device, weight) ? 12 : 6) + (weight.wide() ? 6 : 0);
+  return (is_wide(device, weight) ? 12 : 6) + (weight.has_upper_bits() ? 6 : 0);
 }
 
 TileMaker dequantized(const W4Weight& weight) {

@@ -24,7 +24,7 @@ struct W4Weight {
   index bits = 4;  // of a code; of 5 and 6 `codes` has words of u4 (w4_words.hpp)
   float middle = 8;
 
-  bool wide() const { return bits == 5 || bits == 6; }
+  bool has_upper_bits() const { return bits == 5 || bits == 6; }
   bool shifts() const { return zeros.count > 0 || offsets.count > 0; }
   const RowSource& zeros_or_offsets() const { return zeros.count > 0 ? zeros : offsets; }
 };

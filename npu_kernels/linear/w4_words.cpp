@@ -7,13 +7,11 @@ namespace inlay::npu {
 
 namespace {
 
+constexpr index slots = w4_group_multiple;  // of a word
+
 std::int32_t log2_of(index power) {
   return static_cast<std::int32_t>(std::countr_zero(static_cast<std::uint64_t>(power)));
 }
-
-// A shuffle moves the upper bits of a channel as one element: a byte, or two of any type.
-DType upper_type(index bits) { return bits == 5 ? DType::u8 : DType::f16; }
-index upper_per_word(index codes) { return 32 / bits(upper_type(codes)); }
 
 }  // namespace
 
@@ -41,96 +39,149 @@ Tensor order_of_words(Core& core, Scratch& scratch, index words_of_block, index 
   return from;
 }
 
-WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, Shape most)
+WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, index words)
+    : WideCodes(core, scratch, bits, words_of_block,
+                Sizes{.words = {1, words},
+                      .of_row = words_of_a_row(core.device(), words_of_block, bits),
+                      .pattern = slots * words_of_a_row(core.device(), words_of_block, bits),
+                      .upper = slots}) {}
+
+WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, Rows rows)
+    : WideCodes(core, scratch, bits, 1,
+                Sizes{.words = {panel_rows, rows.columns},
+                      .of_row = words_of_a_row(core.device(), 1, bits),
+                      .pattern = slots * rows.columns,
+                      .upper = 4}) {
+  turned_lower_ = scratch.alloc("turned lower words", {panel_rows, rows.columns}, DType::i32);
+  turned_upper_ = scratch.alloc("turned upper words", {panel_rows, rows.columns}, DType::i32);
+  upper_ = scratch.alloc("upper words", lower_.shape, DType::i32);
+  spread_ = scratch.alloc("bytes of slots", {2, slots * rows.columns}, DType::i32);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  // Slots 0 1 4 5 have the first two bytes, the others the last two, which are the same in codes of five bits.
+  const Tensor place = spread_.row_slice(0, 1), part = spread_.row_slice(1, 1);
+  core.viota(part, {});
+  core.vscalar(VectorOp::bit_and, place, part, std::int32_t{2});
+  core.vscalar(VectorOp::shift_right, part, part, log2_of(slots));
+  core.vscalar(VectorOp::shift_left, part, part, std::int32_t{2});
+  core.vbinary(VectorOp::add, place, place, part);
+}
+
+WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, const Sizes& sizes)
     : core_(core),
       bits_(bits),
-      words_of_row_(words_of_a_row(core.device(), words_of_block, bits)),
-      upper_type_(upper_type(bits)),
-      lower_places_(order_of_words(core, scratch, words_of_block, words_of_row_)),
-      upper_places_(scratch.alloc("places of upper bits", {1, upper_per_word(bits) * words_of_row_}, DType::i32)),
-      lower_(scratch.alloc("lower words", {1, most.rows * most.columns}, DType::i32)),
-      upper_(scratch.alloc("upper words", lower_.shape, DType::i32)),
-      part_(scratch.alloc("a part of them", lower_.shape, DType::i32)),
-      bytes_(scratch.alloc("bytes of codes", {most.rows, w4_group_multiple * most.columns}, DType::u8)),
-      upper_bytes_(scratch.alloc("bytes of upper bits", bytes_.shape, DType::u8)) {
-  const Tensor steps = scratch.alloc("steps", upper_places_.shape, DType::i32);
-  const auto per_word = upper_per_word(bits), step = per_word * words_of_step(bits);
+      words_of_row_(sizes.of_row),
+      lower_places_(order_of_words(core, scratch, words_of_block, sizes.of_row)),
+      upper_places_(scratch.alloc("places of upper bits", {1, sizes.upper * sizes.of_row}, DType::i32)),
+      mask_(scratch.alloc("masks", {1, sizes.pattern}, DType::u8)),
+      factor_(scratch.alloc("factors", {1, sizes.pattern}, DType::f16)),
+      lower_(scratch.alloc("lower words", {1, sizes.words.rows * sizes.words.columns}, DType::i32)),
+      bytes_(scratch.alloc("codes in bytes", {sizes.words.rows, slots * sizes.words.columns}, DType::u8)),
+      upper_bytes_(scratch.alloc("upper bits in bytes", bytes_.shape, DType::u8)) {
+  const Tensor parts =
+      scratch.alloc("parts of places", {2, std::max(sizes.upper * sizes.of_row, sizes.pattern)}, DType::i32);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  // An element of upper bits goes to all that its word has room for.
-  core.viota(steps, {});
-  core.vscalar(VectorOp::shift_right, steps, steps, log2_of(per_word));
-  core.vshuffle(upper_places_, lower_places_, steps);
-  // From word n of step s, which is 16 s + n so far, to where it lies.
-  const auto lies = [&](const Tensor& places, index elements, index first) {
-    const Tensor step_of = steps.slice(0, 1, 0, places.columns());
-    core.vscalar(VectorOp::shift_right, step_of, places, log2_of(panel_rows));
-    core.vscalar(VectorOp::mul, step_of, step_of, static_cast<std::int32_t>(elements - panel_rows));
-    core.vbinary(VectorOp::add, places, places, step_of);
-    if (first > 0) core.vscalar(VectorOp::add, places, places, static_cast<std::int32_t>(first));
+  make_pattern(parts.slice(0, 1, 0, sizes.pattern), parts.slice(1, 1, 0, sizes.pattern));
+  make_places(parts.slice(0, 1, 0, upper_places_.columns()), sizes.upper);
+}
+
+index WideCodes::bytes_besides(index words_of_row) { return words_of_row * (2 * 4 + slots * (3 * 4 + 1 + 2)); }
+
+// From 16 s + n, word n of step s, to where it lies; and to the byte that has the upper bits of the word's slot.
+void WideCodes::make_places(const Tensor& part, index upper) {
+  const auto wide = static_cast<std::int32_t>(bits_ - 4);  // bytes of a channel's upper bits
+  const auto with = [&](VectorOp op, const Tensor& to, const Tensor& from, std::int32_t number) {
+    core_.vscalar(op, to, from, number);
   };
-  lies(lower_places_, words_of_step(bits), 0);
-  lies(upper_places_, step, per_word * panel_rows);
+  core_.viota(part, {});
+  with(VectorOp::shift_right, part, part, log2_of(upper));
+  core_.vshuffle(upper_places_, lower_places_, part);
+  with(VectorOp::shift_right, part, upper_places_, log2_of(panel_rows));
+  with(VectorOp::add, part, part, 1);
+  with(VectorOp::shift_left, part, part,
+       log2_of(4 * panel_rows));  // behind the nibbles of this step, and of all before
+  with(VectorOp::mul, upper_places_, upper_places_, wide);
+  core_.vbinary(VectorOp::add, upper_places_, upper_places_, part);
+  if (wide == 2) {
+    core_.viota(part, {});
+    with(VectorOp::shift_right, part, part, 1);
+    with(VectorOp::bit_and, part, part, 1);
+    core_.vbinary(VectorOp::add, upper_places_, upper_places_, part);
+  }
+  const Tensor step = part.slice(0, 1, 0, words_of_row_);
+  with(VectorOp::shift_right, step, lower_places_, log2_of(panel_rows));
+  with(VectorOp::mul, step, step, 4 * wide);
+  core_.vbinary(VectorOp::add, lower_places_, lower_places_, step);
 }
 
-index WideCodes::bytes_of_places(index bits, index words_of_row) {
-  return 4 * (2 + 2 * upper_per_word(bits)) * words_of_row;
-}
-
-WideCodes::Words WideCodes::apart(const Tensor& steps, index words) {
-  const Words result{lower_.slice(0, 1, 0, words), upper_.slice(0, 1, 0, words)};
-  shuffle(result.lower, steps, lower_places_);
-  shuffle(elements_of(result.upper, upper_type_), elements_of(steps, upper_type_), upper_places_);
-  raise(result.upper);
-  return result;
+// Upper bits of slot j start at bit j, or at 4 (j % 2) + 2 (j / 4) of their byte.
+void WideCodes::make_pattern(const Tensor& place, const Tensor& part) {
+  const auto with = [&](VectorOp op, const Tensor& to, std::int32_t number) { core_.vscalar(op, to, to, number); };
+  core_.viota(place, {});
+  with(VectorOp::bit_and, place, std::int32_t{slots - 1});
+  if (bits_ == 6) {
+    core_.vscalar(VectorOp::bit_and, part, place, std::int32_t{1});
+    with(VectorOp::shift_left, part, 2);
+    with(VectorOp::shift_right, place, 2);
+    with(VectorOp::shift_left, place, 1);
+    core_.vbinary(VectorOp::add, place, place, part);
+  }
+  core_.vfill(part, 1);
+  core_.vbinary(VectorOp::shift_left, part, part, place);
+  core_.vfill(factor_, 16);
+  core_.vbinary(VectorOp::div, factor_, factor_, part);
+  with(VectorOp::mul, part, bits_ == 6 ? 3 : 1);
+  core_.vcast(mask_, part);
 }
 
 // Whole rows, and what is left: a place beyond the source gives 0.
 void WideCodes::shuffle(const Tensor& to, const Tensor& from, const Tensor& places) {
-  const index row = places.columns(), row_of_steps = row / panel_rows * words_of_step(bits_);
+  const index row = places.columns(),
+              row_of_steps = words_of_row_ / panel_rows * w4_step_bytes(bits_) * 8 / bits(from.dtype);
   const index rows = from.columns() / row_of_steps, left = to.columns() - rows * row;
-  const auto part = [](const Tensor& of, index first, index columns, index count) {
-    return of.slice(0, 1, first * columns, count * columns).reshape({count, columns});
+  const auto part = [](const Tensor& of, index columns, index count) {
+    return of.slice(0, 1, 0, columns * count).reshape({count, columns});
   };
-  if (rows > 0) core_.vshuffle(part(to, 0, row, rows), part(from, 0, row_of_steps, rows), places);
+  if (rows > 0) core_.vshuffle(part(to, row, rows), part(from, row_of_steps, rows), places);
   if (left == 0) return;
   core_.vshuffle(to.slice(0, 1, rows * row, left),
                  from.slice(0, 1, rows * row_of_steps, from.columns() - rows * row_of_steps),
                  places.slice(0, 1, 0, left));
 }
 
-// To the top of the nibbles of their slots, from the lowest bits of a word that has them several times.
-void WideCodes::raise(const Tensor& upper) {
-  const Tensor other = part_.slice(0, 1, 0, upper.columns());
-  const auto with = [&](VectorOp op, const Tensor& words, std::uint32_t bits) {
-    core_.vscalar(op, words, words, static_cast<std::int32_t>(bits));
-  };
-  if (bits_ == 6) {  // slots 4 .. 7 are there
-    core_.vscalar(VectorOp::bit_and, other, upper, std::int32_t{0x3333});
-    with(VectorOp::shift_left, other, 2);
-    with(VectorOp::bit_and, upper, 0xcccc0000u);
-  } else {
-    // Bit j goes to 4 j + 3. A product adds up what four shifts give, of every second bit: where it goes there is
-    // nothing else, nor a carry.
-    core_.vscalar(VectorOp::bit_and, other, upper, std::int32_t{0xaa});
-    with(VectorOp::mul, other, 1u << 6 | 1u << 12 | 1u << 18 | 1u << 24);
-    with(VectorOp::bit_and, other, 0x80808080u);
-    with(VectorOp::bit_and, upper, 0x55);
-    with(VectorOp::mul, upper, 1u << 3 | 1u << 9 | 1u << 15 | 1u << 21);
-    with(VectorOp::bit_and, upper, 0x08080808u);
-  }
-  core_.vbinary(VectorOp::bit_or, upper, upper, other);
+Tensor WideCodes::in_blocks(const Tensor& steps, index words) {
+  const Tensor lower = lower_.slice(0, 1, 0, words), upper = upper_bytes_.slice(0, 1, 0, slots * words);
+  shuffle(lower, steps, lower_places_);
+  shuffle(upper, elements_of(steps, DType::u8), upper_places_);
+  return joined(lower, upper);
 }
 
-Tensor WideCodes::joined(const Words& words, bool less_middle) {
-  const index rows = words.lower.rows(), codes = w4_group_multiple * words.lower.columns();
-  const auto bytes = [&](const Tensor& of) {
-    return as(of.slice(0, rows, 0, codes), less_middle ? DType::i8 : DType::u8);
+Tensor WideCodes::in_rows(const Tensor& steps) {
+  const index words = steps.columns() / words_of_step(bits_);
+  const auto turned = [&](const Tensor& into, const Tensor& from) {
+    const Tensor rows = into.slice(0, panel_rows, 0, words);
+    core_.vtranspose(rows, from.reshape({words, panel_rows}));
+    return rows;
   };
-  const Tensor upper = bytes(upper_bytes_), result = bytes(bytes_);
-  const DType of_upper = less_middle ? turn_upper_bits(core_, words.upper, DType::u4) : DType::u4;
-  core_.vcast(upper, elements_of(words.upper, of_upper));
-  core_.vscalar(VectorOp::shift_left, upper, upper, static_cast<std::int32_t>(bits_ - 4));
-  core_.vcast(result, elements_of(words.lower, DType::u4));
+  const Tensor lower = lower_.slice(0, 1, 0, words * panel_rows), upper = upper_.slice(0, 1, 0, words * panel_rows);
+  shuffle(lower, steps, lower_places_);
+  shuffle(elements_of(upper, DType::u8), elements_of(steps, DType::u8), upper_places_);
+  const Tensor bytes = upper_bytes_.slice(0, panel_rows, 0, slots * words);
+  core_.vshuffle(bytes, elements_of(turned(turned_upper_, upper), DType::u8), spread_.slice(0, 1, 0, slots * words));
+  return joined(turned(turned_lower_, lower), bytes);
+}
+
+Tensor WideCodes::joined(const Tensor& lower, const Tensor& upper) {
+  const Tensor result = bytes_.slice(0, lower.rows(), 0, upper.columns());
+  const auto cut_out = [&](const Tensor& bytes) {
+    const auto pattern = [&](const Tensor& of) { return of.slice(0, 1, 0, bytes.columns()); };
+    core_.vbinary(VectorOp::bit_and, bytes, bytes, pattern(mask_));
+    core_.vbinary(VectorOp::mul, bytes, bytes, pattern(factor_));
+  };
+  const index pattern = mask_.columns(), rows = upper.rows() > 1 ? 0 : upper.columns() / pattern;
+  if (rows > 0) cut_out(upper.slice(0, 1, 0, rows * pattern).reshape({rows, pattern}));
+  if (const index left = upper.columns() - rows * pattern; left > 0)
+    cut_out(upper.slice(0, upper.rows(), rows * pattern, left));
+  core_.vcast(result, elements_of(lower, DType::u4));
   core_.vbinary(VectorOp::bit_or, result, result, upper);
   return result;
 }

@@ -1,14 +1,14 @@
 // Words of codes in the vector unit's memory, as the makers of tiles work on them.
 //
 // Words of four and eight bits are of their own type as they lie. A step of five or six bits is nibbles and upper bits
-// (ops/linear_w4a16.hpp), which no unit unpacks: two shuffles take it apart, into a word of nibbles for each channel
-// and one that has the upper bits of the same slots at the top of its nibbles, and what both are unpacked to is joined:
+// (ops/linear_w4a16.hpp), which no unit unpacks. Two shuffles take it apart: nibbles into words, and for each code the
+// byte that has its upper bits, which are cut out of it and moved to where a byte has them:
 //
-//   steps                              lower words               upper words (5 bits u000, 6 bits uu00)
-//   | nibbles | upper bits |  ..       | s7 s6 .. s0 |  ..       | s7 s6 .. s0 |  ..
+//   steps                       words                  bytes of a channel, 6 bits: slot 0, 1, ..
+//   | nibbles | upper bits |    | s7 s6 .. s1 s0 |     | ......00 | ..11.... | ......22 | ..33.... | ....44.. | ..
+//                               unpacked               & mask, * 16 / where the lowest bit is
 //
-//   u4 -> bytes    lower | upper << (bits - 4)    q
-//   i4             upper turned                   q - 2^(bits - 1)
+//   q = the nibble | those
 #pragma once
 
 #include "npu_kernels/linear/w4_weight.hpp"
@@ -33,31 +33,43 @@ index words_of_a_row(const Device& device, index words_of_block, index bits);
 // both are powers of two.
 Tensor order_of_words(Core& core, Scratch& scratch, index words_of_block, index words_of_row);
 
-// Codes of five and six bits.
+// Codes of five and six bits become bytes.
 class WideCodes {
  public:
-  struct Words {  // alike, i32
-    Tensor lower, upper;
+  // In the order of blocks of the matrix unit, of so many words; up to `words` words of nibbles at once.
+  WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, index words);
+  // Or as rows of channels, up to `columns` words each.
+  struct Rows {
+    index columns;
   };
-  // Up to `most` words of each at once, in the order of blocks of so many words; 1: as they lie.
-  WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, Shape most);
-  // Of the vector unit's memory: for each word of nibbles, and for the places that words come from.
-  static constexpr index bytes_of_word = 3 * 4 + 2 * w4_group_multiple;
-  static index bytes_of_places(index bits, index words_of_row);
-  // [1, words of steps as they lie] -> [1, words] each; those beyond the last step are zeros.
-  Words apart(const Tensor& steps, index words);
-  // -> [rows, 8 times the columns], u8, or i8 less their middle.
-  Tensor joined(const Words& words, bool less_middle);
+  WideCodes(Core& core, Scratch& scratch, index bits, Rows rows);
+  // Of the vector unit's memory, in the order of blocks: for each word, and besides.
+  static constexpr index bytes_of_word = 4 + 2 * w4_group_multiple;
+  static index bytes_besides(index words_of_row);
+
+  // [1, words of steps as they lie] -> u8 [1, codes of so many words], those beyond the last step are zeros; or
+  // [16, codes] of the channels.
+  Tensor in_blocks(const Tensor& steps, index words);
+  Tensor in_rows(const Tensor& steps);
 
  private:
+  struct Sizes {
+    Shape words;            // of nibbles
+    index of_row, pattern;  // words of a row of the permutation; codes that the masks are there for
+    index upper;            // bytes of upper bits for each word
+  };
+  WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, const Sizes& sizes);
+  void make_places(const Tensor& part, index upper);
+  void make_pattern(const Tensor& places, const Tensor& part);
   void shuffle(const Tensor& to, const Tensor& from, const Tensor& places);
-  void raise(const Tensor& upper);
+  Tensor joined(const Tensor& lower, const Tensor& upper);
 
   Core& core_;
   index bits_, words_of_row_;
-  DType upper_type_;                    // whose elements a step has one of for each channel
-  Tensor lower_places_, upper_places_;  // of a row
-  Tensor lower_, upper_, part_, bytes_, upper_bytes_;
+  Tensor lower_places_, upper_places_;  // of a row of the permutation
+  Tensor mask_, factor_;                // of slots: where the upper bits are in their byte, and what brings them above
+  Tensor lower_, bytes_, upper_bytes_;
+  Tensor upper_, turned_lower_, turned_upper_, spread_;  // of rows: words, and a word's bytes for its eight slots
 };
 
 }  // namespace inlay::npu
