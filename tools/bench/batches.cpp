@@ -83,12 +83,12 @@ Expected<EngineOfMany> engine_of_many(const Options& options, const Setting& set
   const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
   constexpr index block_size = 16;
   const index tokens = options.tokens * std::ssize(options.plans);
-  return on_devices<EngineOfMany>(settings, options.backend, 1, [&](auto run) -> Expected<EngineOfMany> {
+  return on_devices<EngineOfMany>(settings, settings.backend, 1, [&](auto run) -> Expected<EngineOfMany> {
     auto cut = exec::RankCut::make(setting.config, comm.rank, comm.size, cut_of(settings));
     if (!cut) return failure(std::move(cut.error()));
     auto weights = setting.file
                        ? exec::load_weights(
-                             setting.file, run.parallel(), [](index, index) {}, *cut, options.rounding.of_linears())
+                             setting.file, run.parallel(), [](index, index) {}, *cut, settings.rounding.of_linears())
                        : exec::random_weights(setting.config, options.type, run.parallel(), 1, *cut);
     if (!weights) return failure(std::move(weights.error()));
     const auto linear_bytes = static_cast<double>(weights->linear_bytes);
@@ -96,8 +96,8 @@ Expected<EngineOfMany> engine_of_many(const Options& options, const Setting& set
     auto engine = exec::make_engine(own, std::move(*weights), std::move(run),
                                     {.max_tokens = std::max(chunk, most),
                                      .context = settings.context,
-                                     .activations = options.rounding.of_linears(),
-                                     .attention = options.rounding.of_attention(),
+                                     .activations = settings.rounding.of_linears(),
+                                     .attention = settings.rounding.of_attention(),
                                      .cache = exec::cache_shape(own, kv_type(settings, setting.file.get()), block_size,
                                                                 most * (depth + 1 + tokens + block_size)),
                                      .comm = comm});

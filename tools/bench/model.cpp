@@ -118,22 +118,22 @@ Status follow(const Options& options, const Setting& setting) {
 int bench(const Options& options, const Setting& setting, Timeline& timeline) {
   const bool traced = !options.trace.empty();
   const ModelOptions& settings = setting.model;
-  auto cpu = make_cpu(options.isa, settings.threads, options.pool);
+  auto cpu = make_cpu(options.model.isa, settings.threads, options.model.pool);
   if (!cpu) return wrong(cpu.error());
-  auto session = setting.file ? make_session(settings, setting.file, options.backend)
+  auto session = setting.file ? make_session(settings, setting.file, options.model.backend)
                               : make_random_session(settings, setting.config, options.type,
                                                     {.context = settings.context, .chunk = chunk});
   if (!session) return wrong(session.error());
   const Machine machine{*cpu, settings.comm.size};
   // Linears of int8 round their activations whatever is asked for.
   const bool rounds = !setting.file && options.type == "int8";
-  const std::string activations = rounds ? "int8" : options.rounding.activations;
-  const std::string what = setting.file ? options.model : options.shape + " " + options.type;
+  const std::string activations = rounds ? "int8" : options.model.rounding.activations;
+  const std::string what = setting.file ? options.model.model : options.shape + " " + options.type;
   const DType cache = kv_type(settings, setting.file.get());
   std::printf("%s, activations %s, attention %s, linears %.0f MB%s, cache %s of %.0f bytes a token, %s, %s x%d\n",
-              what.c_str(), activations.c_str(), options.rounding.attention.c_str(),
+              what.c_str(), activations.c_str(), options.model.rounding.attention.c_str(),
               static_cast<double>(session->linear_bytes()) * 1e-6, machine.ranks > 1 ? " on rank 0" : "",
-              kv_type_word(cache).c_str(), cache_bytes(session->config(), cache, 1), options.backend.c_str(),
+              kv_type_word(cache).c_str(), cache_bytes(session->config(), cache, 1), options.model.backend.c_str(),
               std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, setting.config, machine, n); code != 0) return code;
@@ -151,12 +151,12 @@ int bench(const Options& options, const Setting& setting, Timeline& timeline) {
 
 int bench(const Options& options) {
   const bool traced = !options.trace.empty();
-  if (traced && options.backend != "cpu")
-    return wrong("--trace is for --backend cpu, whose threads it observes; the backend is " + options.backend);
-  options.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
+  if (traced && options.model.backend != "cpu")
+    return wrong("--trace is for --backend cpu, whose threads it observes; the backend is " + options.model.backend);
+  options.model.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
   Setting setting;
-  if (!options.model.empty()) {
-    auto loaded = exec::load_model(options.model);
+  if (!options.model.model.empty()) {
+    auto loaded = exec::load_model(options.model.model);
     if (!loaded) return wrong(loaded.error());
     setting.file = std::make_shared<const exec::ModelFile>(std::move(*loaded));
   }
@@ -169,20 +169,9 @@ int bench(const Options& options) {
   if (context > setting.config.context)
     return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
                  std::to_string(setting.config.context));
-  ModelOptions& settings = setting.model;
-  settings.model = options.model;
-  settings.isa = options.isa;
-  settings.device = options.device;
-  settings.threads = options.threads;
-  settings.pool = options.pool;
-  settings.backend = options.backend;
-  settings.rounding = options.rounding;
-  settings.kv_type = options.kv_type;
+  ModelOptions& settings = setting.model = options.model;
   settings.context = context;
   settings.chunk = chunk;
-  settings.ranks = options.ranks;
-  settings.cut = options.cut;
-  settings.place = options.place;
   Timeline timeline;
   if (traced) {
     if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);  // before minutes of work
@@ -206,17 +195,18 @@ void add_bench(CLI::App& app, Command& chosen) {
   CLI::App& group = *app.add_subcommand("bench", "Measure whole models (single operators: bench/)");
   group.require_subcommand(1);
   auto options = std::make_shared<bench_model::Options>();
+  options->model.threads = 2;  // as many as every machine of the tables has
   CLI::App& command = *group.add_subcommand("model", "Prefill and decode of a model of a file, or with random weights");
   CLI::Option* model =
-      command.add_option("model", options->model, "A GGUF or .safetensors file, or a directory of one");
+      command.add_option("model", options->model.model, "A GGUF or .safetensors file, or a directory of one");
   command.add_option("--shape", options->shape, "Published shape, in place of a file")
       ->excludes(model)
       ->check(CLI::IsMember(model_shapes()));
   command.add_option("--type", options->type, "Type of the linears, of a shape")
       ->excludes(model)
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "w4a16"}));
-  options->rounding.add_to(command);
-  add_kv_type(command, options->kv_type);
+  options->model.rounding.add_to(command);
+  add_kv_type(command, options->model.kv_type);
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
   command.add_option("--batch", options->batch, "Texts that are decoded together, at each depth")
@@ -230,13 +220,13 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->delimiter(',');
   command.add_option("--trace", options->trace,
                      "A file for Perfetto: what each operator and each thread does of a decoded token, and a table");
-  add_threads(command, options->threads, options->pool);
-  command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
-  command.add_option("--backend", options->backend, "Where the operators run")
+  add_threads(command, options->model.threads, options->model.pool);
+  command.add_option("--isa", options->model.isa, "Instruction set: see inlay devices");
+  command.add_option("--backend", options->model.backend, "Where the operators run")
       ->check(CLI::IsMember(backends_and_pairs()));
-  add_place(command, options->place);
-  add_device(command, options->device);
-  add_ranks(command, options->ranks, options->cut);
+  add_place(command, options->model.place);
+  add_device(command, options->model.device);
+  add_ranks(command, options->model.ranks, options->model.cut);
   command.get_option("--ranks")->excludes("--trace");
   command.callback([options, &chosen] { chosen = [options] { return bench_model::bench(*options); }; });
   add_bench_contention(group, chosen);

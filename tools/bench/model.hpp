@@ -19,16 +19,11 @@ namespace inlay::tools::bench_model {
 inline constexpr index chunk = 512;  // tokens of a prompt in one pass
 
 struct Options {
-  std::string model;  // a file; empty: `shape` and `type`
-  std::string shape = "llama3.2-1b", type = "bf16", kv_type = "auto", isa, backend = "cpu", device, pool = "inlay";
-  Rounding rounding;
+  ModelOptions model;  // its file; empty: `shape` and `type`
+  std::string shape = "llama3.2-1b", type = "bf16";
   std::vector<index> prefill = {64, 512}, depth = {0, 4096}, batch;
   std::vector<exec::Plans> plans = {exec::EngineOptions().plans};  // by turns
   index tokens = 16;
-  int threads = 2;    // 0: as many as this process may use
-  std::string ranks;  // --ranks
-  std::string cut;    // --cut
-  std::string place;  // --place
   std::string trace;  // a file: decoding is observed
 };
 
