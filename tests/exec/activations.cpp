@@ -116,7 +116,12 @@ TEST(activations, int8_takes_f16_scales_of_large_blocks) {
     const auto scales = [&](const char* tensor, Activations activations) {
       ModelFile file;
       file.set_tensors({{.name = "one", .type = type, .rank = 2, .extents = {experts * n, k}, .data = bytes.data()},
-                        {.name = "all", .type = type, .rank = 3, .extents = {experts, n, k}, .data = bytes.data()}},
+                        {.name = "all",
+                         .type = type,
+                         .rank = 3,
+                         .extents = {experts, n, k},
+                         .data = bytes.data(),
+                         .bytes = static_cast<index>(bytes.size())}},
                        {Mapping::borrow(bytes)});
       const auto weight = pack_weight(serial(), file, *file.find(tensor), activations);
       EXPECT_TRUE(weight) << weight.error().message();
