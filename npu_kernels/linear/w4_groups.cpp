@@ -113,7 +113,7 @@ class W4Codes {
                codes_.panels.at(0, row / panel_rows).slice(0, k / codes_.per_word(), steps));
     words_.commit();
     if (wide_codes_) {
-      const Tensor codes = wide_codes_->in_blocks(words_.wait().slice(0, 1, 0, count), words_of_blocks(depth));
+      const Tensor codes = (*wide_codes_)(words_.wait().slice(0, 1, 0, count), words_of_blocks(depth));
       words_.release();
       return floats(tile, codes, less_middle_ ? middle_ : 0);
     }
@@ -127,16 +127,13 @@ class W4Codes {
     floats(tile, as(permuted, less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype));
   }
 
-  // Codes that lie in the order of the tile's blocks, of which it has as many rows as there are channels.
-  void floats(const Tensor& tile, Tensor codes, float less = 0) {
-    codes.layout = Layout::nz;
-    codes.block = block_;
-    codes.pitch = panel_rows;
-    codes.shape = tile.shape;
+  // Codes that lie in the order of the tile's blocks.
+  void floats(const Tensor& tile, const Tensor& codes, float less = 0) {
+    const Tensor blocks = in_blocks(codes, block_, tile.shape);
     if (less != 0)
-      core_.vscalar(VectorOp::sub, tile, codes, less);
+      core_.vscalar(VectorOp::sub, tile, blocks, less);
     else
-      core_.vcast(tile, codes);
+      core_.vcast(tile, blocks);
   }
 
   // Values of whole blocks lie as the tile has them, but for where the tile's blocks begin.

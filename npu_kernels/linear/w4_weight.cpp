@@ -114,10 +114,11 @@ class DequantizedTiles {
       const index words = std::max<index>(2, ceil_div(columns, from_[i].per_word()));
       turned_[i] = scratch.alloc("turned words", {panel_rows, words}, from_[i].panels.first.dtype);
     }
-    if (weight.has_upper_bits())
-      wide_codes_.emplace(core, scratch, weight.bits,
-                          WideCodes::Rows{std::max<index>(2, words_of(weight.codes, at_once_.depth))});
-    if (!weight.has_upper_bits() && !weight.shifts() && (!wide_ || weight.codebook.present()))
+    if (weight.has_upper_bits()) {
+      const index block = core.device().fractal_block(DType::f16) / from_[codes].per_word();
+      wide_codes_.emplace(core, scratch, weight.bits, block, words_of(from_[codes], at_once_.depth) * panel_rows);
+    }
+    if (weight.has_upper_bits() || (!weight.shifts() && (!wide_ || weight.codebook.present())))
       bytes_ = scratch.alloc("codes in bytes", w_.shape, DType::i8);
     if (weight.codebook.present()) look_up_.emplace(core, scratch, weight.codebook, bytes_.shape);
   }
@@ -217,7 +218,11 @@ class DequantizedTiles {
   }
 
   Tensor wide_values(const Piece& piece, const Tensor& w, const Tensor& steps) {
-    const Tensor q = wide_codes_->in_rows(steps).slice(0, piece.rows, 0, piece.depth);
+    const index block = core_.device().fractal_block(DType::f16), padded = round_up(piece.depth, block);
+    const Tensor all = (*wide_codes_)(steps, padded / from_[codes].per_word() * panel_rows);
+    const Tensor rows = as(bytes_.slice(0, piece.rows, 0, padded), DType::u8);
+    core_.vunpack_nz(rows, in_blocks(all, block, rows.shape));
+    const Tensor q = rows.slice(0, piece.rows, 0, piece.depth);
     if (weight_.shifts())
       core_.vcast(w, q);
     else

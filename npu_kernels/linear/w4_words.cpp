@@ -1,6 +1,5 @@
 #include "npu_kernels/linear/w4_words.hpp"
 
-#include <algorithm>
 #include <bit>
 
 namespace inlay::npu {
@@ -40,65 +39,36 @@ Tensor order_of_words(Core& core, Scratch& scratch, index words_of_block, index 
 }
 
 WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, index words)
-    : WideCodes(core, scratch, bits, words_of_block,
-                Sizes{.words = {1, words},
-                      .of_row = words_of_a_row(core.device(), words_of_block, bits),
-                      .pattern = slots * words_of_a_row(core.device(), words_of_block, bits),
-                      .upper = slots}) {}
-
-WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, Rows rows)
-    : WideCodes(core, scratch, bits, 1,
-                Sizes{.words = {panel_rows, rows.columns},
-                      .of_row = words_of_a_row(core.device(), 1, bits),
-                      .pattern = slots * rows.columns,
-                      .upper = 4}) {
-  turned_lower_ = scratch.alloc("turned lower words", {panel_rows, rows.columns}, DType::i32);
-  turned_upper_ = scratch.alloc("turned upper words", {panel_rows, rows.columns}, DType::i32);
-  upper_ = scratch.alloc("upper words", lower_.shape, DType::i32);
-  spread_ = scratch.alloc("bytes of slots", {2, slots * rows.columns}, DType::i32);
-  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  // Slots 0 1 4 5 have the first two bytes, the others the last two, which are the same in codes of five bits.
-  const Tensor place = spread_.row_slice(0, 1), part = spread_.row_slice(1, 1);
-  core.viota(part, {});
-  core.vscalar(VectorOp::bit_and, place, part, std::int32_t{2});
-  core.vscalar(VectorOp::shift_right, part, part, log2_of(slots));
-  core.vscalar(VectorOp::shift_left, part, part, std::int32_t{2});
-  core.vbinary(VectorOp::add, place, place, part);
-}
-
-WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, const Sizes& sizes)
     : core_(core),
       bits_(bits),
-      words_of_row_(sizes.of_row),
-      lower_places_(order_of_words(core, scratch, words_of_block, sizes.of_row)),
-      upper_places_(scratch.alloc("places of upper bits", {1, sizes.upper * sizes.of_row}, DType::i32)),
-      mask_(scratch.alloc("masks", {1, sizes.pattern}, DType::u8)),
-      factor_(scratch.alloc("factors", {1, sizes.pattern}, DType::f16)),
-      lower_(scratch.alloc("lower words", {1, sizes.words.rows * sizes.words.columns}, DType::i32)),
-      bytes_(scratch.alloc("codes in bytes", {sizes.words.rows, slots * sizes.words.columns}, DType::u8)),
+      words_of_row_(words_of_a_row(core.device(), words_of_block, bits)),
+      lower_places_(order_of_words(core, scratch, words_of_block, words_of_row_)),
+      upper_places_(scratch.alloc("places of upper bits", {1, slots * words_of_row_}, DType::i32)),
+      masks_(scratch.alloc("masks", upper_places_.shape, DType::u8)),
+      factors_(scratch.alloc("factors", upper_places_.shape, DType::f16)),
+      lower_(scratch.alloc("lower words", {1, words}, DType::i32)),
+      bytes_(scratch.alloc("codes in bytes", {1, slots * words}, DType::u8)),
       upper_bytes_(scratch.alloc("upper bits in bytes", bytes_.shape, DType::u8)) {
-  const Tensor parts =
-      scratch.alloc("parts of places", {2, std::max(sizes.upper * sizes.of_row, sizes.pattern)}, DType::i32);
+  const Tensor part = scratch.alloc("parts of places", upper_places_.shape, DType::i32);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  make_pattern(parts.slice(0, 1, 0, sizes.pattern), parts.slice(1, 1, 0, sizes.pattern));
-  make_places(parts.slice(0, 1, 0, upper_places_.columns()), sizes.upper);
+  make_masks(upper_places_, part);
+  make_places(part);
 }
 
-index WideCodes::bytes_besides(index words_of_row) { return words_of_row * (2 * 4 + slots * (3 * 4 + 1 + 2)); }
+index WideCodes::bytes_besides(index words_of_row) { return words_of_row * (2 * 4 + slots * (2 * 4 + 1 + 2)); }
 
 // From 16 s + n, word n of step s, to where it lies; and to the byte that has the upper bits of the word's slot.
-void WideCodes::make_places(const Tensor& part, index upper) {
+void WideCodes::make_places(const Tensor& part) {
   const auto wide = static_cast<std::int32_t>(bits_ - 4);  // bytes of a channel's upper bits
   const auto with = [&](VectorOp op, const Tensor& to, const Tensor& from, std::int32_t number) {
     core_.vscalar(op, to, from, number);
   };
   core_.viota(part, {});
-  with(VectorOp::shift_right, part, part, log2_of(upper));
+  with(VectorOp::shift_right, part, part, log2_of(slots));
   core_.vshuffle(upper_places_, lower_places_, part);
   with(VectorOp::shift_right, part, upper_places_, log2_of(panel_rows));
   with(VectorOp::add, part, part, 1);
-  with(VectorOp::shift_left, part, part,
-       log2_of(4 * panel_rows));  // behind the nibbles of this step, and of all before
+  with(VectorOp::shift_left, part, part, log2_of(4 * panel_rows));  // bytes of nibbles, of this step and those before
   with(VectorOp::mul, upper_places_, upper_places_, wide);
   core_.vbinary(VectorOp::add, upper_places_, upper_places_, part);
   if (wide == 2) {
@@ -114,7 +84,7 @@ void WideCodes::make_places(const Tensor& part, index upper) {
 }
 
 // Upper bits of slot j start at bit j, or at 4 (j % 2) + 2 (j / 4) of their byte.
-void WideCodes::make_pattern(const Tensor& place, const Tensor& part) {
+void WideCodes::make_masks(const Tensor& place, const Tensor& part) {
   const auto with = [&](VectorOp op, const Tensor& to, std::int32_t number) { core_.vscalar(op, to, to, number); };
   core_.viota(place, {});
   with(VectorOp::bit_and, place, std::int32_t{slots - 1});
@@ -127,16 +97,16 @@ void WideCodes::make_pattern(const Tensor& place, const Tensor& part) {
   }
   core_.vfill(part, 1);
   core_.vbinary(VectorOp::shift_left, part, part, place);
-  core_.vfill(factor_, 16);
-  core_.vbinary(VectorOp::div, factor_, factor_, part);
+  core_.vfill(factors_, 16);
+  core_.vbinary(VectorOp::div, factors_, factors_, part);
   with(VectorOp::mul, part, bits_ == 6 ? 3 : 1);
-  core_.vcast(mask_, part);
+  core_.vcast(masks_, part);
 }
 
 // Whole rows, and what is left: a place beyond the source gives 0.
 void WideCodes::shuffle(const Tensor& to, const Tensor& from, const Tensor& places) {
-  const index row = places.columns(),
-              row_of_steps = words_of_row_ / panel_rows * w4_step_bytes(bits_) * 8 / bits(from.dtype);
+  const index row = places.columns(), bytes_of_steps = words_of_row_ / panel_rows * w4_step_bytes(bits_);
+  const index row_of_steps = bytes_of_steps / byte_size(from.dtype, 1);
   const index rows = from.columns() / row_of_steps, left = to.columns() - rows * row;
   const auto part = [](const Tensor& of, index columns, index count) {
     return of.slice(0, 1, 0, columns * count).reshape({count, columns});
@@ -148,42 +118,22 @@ void WideCodes::shuffle(const Tensor& to, const Tensor& from, const Tensor& plac
                  places.slice(0, 1, 0, left));
 }
 
-Tensor WideCodes::in_blocks(const Tensor& steps, index words) {
-  const Tensor lower = lower_.slice(0, 1, 0, words), upper = upper_bytes_.slice(0, 1, 0, slots * words);
+Tensor WideCodes::operator()(const Tensor& steps, index words) {
+  const Tensor lower = lower_.slice(0, 1, 0, words), result = bytes_.slice(0, 1, 0, slots * words);
+  const Tensor upper = upper_bytes_.slice(0, 1, 0, slots * words);
   shuffle(lower, steps, lower_places_);
   shuffle(upper, elements_of(steps, DType::u8), upper_places_);
-  return joined(lower, upper);
-}
-
-Tensor WideCodes::in_rows(const Tensor& steps) {
-  const index words = steps.columns() / words_of_step(bits_);
-  const auto turned = [&](const Tensor& into, const Tensor& from) {
-    const Tensor rows = into.slice(0, panel_rows, 0, words);
-    core_.vtranspose(rows, from.reshape({words, panel_rows}));
-    return rows;
-  };
-  const Tensor lower = lower_.slice(0, 1, 0, words * panel_rows), upper = upper_.slice(0, 1, 0, words * panel_rows);
-  shuffle(lower, steps, lower_places_);
-  shuffle(elements_of(upper, DType::u8), elements_of(steps, DType::u8), upper_places_);
-  const Tensor bytes = upper_bytes_.slice(0, panel_rows, 0, slots * words);
-  core_.vshuffle(bytes, elements_of(turned(turned_upper_, upper), DType::u8), spread_.slice(0, 1, 0, slots * words));
-  return joined(turned(turned_lower_, lower), bytes);
-}
-
-Tensor WideCodes::joined(const Tensor& lower, const Tensor& upper) {
-  const Tensor result = bytes_.slice(0, lower.rows(), 0, upper.columns());
-  const auto cut_out = [&](const Tensor& bytes) {
-    const auto pattern = [&](const Tensor& of) { return of.slice(0, 1, 0, bytes.columns()); };
-    core_.vbinary(VectorOp::bit_and, bytes, bytes, pattern(mask_));
-    core_.vbinary(VectorOp::mul, bytes, bytes, pattern(factor_));
-  };
-  const index pattern = mask_.columns(), rows = upper.rows() > 1 ? 0 : upper.columns() / pattern;
-  if (rows > 0) cut_out(upper.slice(0, 1, 0, rows * pattern).reshape({rows, pattern}));
-  if (const index left = upper.columns() - rows * pattern; left > 0)
-    cut_out(upper.slice(0, upper.rows(), rows * pattern, left));
+  const index row = masks_.columns(), rows = upper.columns() / row, left = upper.columns() - rows * row;
+  if (rows > 0) cut_out(upper.slice(0, 1, 0, rows * row).reshape({rows, row}));
+  if (left > 0) cut_out(upper.slice(0, 1, rows * row, left));
   core_.vcast(result, elements_of(lower, DType::u4));
   core_.vbinary(VectorOp::bit_or, result, result, upper);
   return result;
+}
+
+void WideCodes::cut_out(const Tensor& bytes) {
+  core_.vbinary(VectorOp::bit_and, bytes, bytes, masks_.slice(0, 1, 0, bytes.columns()));
+  core_.vbinary(VectorOp::mul, bytes, bytes, factors_.slice(0, 1, 0, bytes.columns()));
 }
 
 }  // namespace inlay::npu

@@ -27,49 +27,43 @@ inline Tensor elements_of(Tensor words, DType dtype) {
   return words;
 }
 
+// Codes of some of a panel's channels, for so many slots, which lie in the order of blocks.
+inline Tensor in_blocks(Tensor codes, index block, Shape shape) {
+  codes.layout = Layout::nz;
+  codes.block = block;
+  codes.pitch = panel_rows;
+  codes.shape = shape;
+  return codes;
+}
+
 // A row of a permutation of words: blocks that fill the lanes, and steps that end where an operand may start.
 index words_of_a_row(const Device& device, index words_of_block, index bits);
 // Where the words of such a row come from: word j of channel n of a block goes from 16 j + n to j + n words_of_block;
 // both are powers of two.
 Tensor order_of_words(Core& core, Scratch& scratch, index words_of_block, index words_of_row);
 
-// Codes of five and six bits become bytes.
+// Codes of five and six bits become bytes, in the order of blocks of so many words.
 class WideCodes {
  public:
-  // In the order of blocks of the matrix unit, of so many words; up to `words` words of nibbles at once.
+  // Up to `words` words of nibbles at once.
   WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, index words);
-  // Or as rows of channels, up to `columns` words each.
-  struct Rows {
-    index columns;
-  };
-  WideCodes(Core& core, Scratch& scratch, index bits, Rows rows);
-  // Of the vector unit's memory, in the order of blocks: for each word, and besides.
+  // Of the vector unit's memory, for each of them and besides.
   static constexpr index bytes_of_word = 4 + 2 * w4_group_multiple;
   static index bytes_besides(index words_of_row);
-
-  // [1, words of steps as they lie] -> u8 [1, codes of so many words], those beyond the last step are zeros; or
-  // [16, codes] of the channels.
-  Tensor in_blocks(const Tensor& steps, index words);
-  Tensor in_rows(const Tensor& steps);
+  // [1, words of steps as they lie] -> u8 [1, codes of so many words]; those beyond the last step are zeros.
+  Tensor operator()(const Tensor& steps, index words);
 
  private:
-  struct Sizes {
-    Shape words;            // of nibbles
-    index of_row, pattern;  // words of a row of the permutation; codes that the masks are there for
-    index upper;            // bytes of upper bits for each word
-  };
-  WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, const Sizes& sizes);
-  void make_places(const Tensor& part, index upper);
-  void make_pattern(const Tensor& places, const Tensor& part);
+  void make_places(const Tensor& part);
+  void make_masks(const Tensor& place, const Tensor& part);
   void shuffle(const Tensor& to, const Tensor& from, const Tensor& places);
-  Tensor joined(const Tensor& lower, const Tensor& upper);
+  void cut_out(const Tensor& bytes);
 
   Core& core_;
   index bits_, words_of_row_;
   Tensor lower_places_, upper_places_;  // of a row of the permutation
-  Tensor mask_, factor_;                // of slots: where the upper bits are in their byte, and what brings them above
+  Tensor masks_, factors_;  // of its codes: where the upper bits are in their byte, and what brings them above
   Tensor lower_, bytes_, upper_bytes_;
-  Tensor upper_, turned_lower_, turned_upper_, spread_;  // of rows: words, and a word's bytes for its eight slots
 };
 
 }  // namespace inlay::npu
