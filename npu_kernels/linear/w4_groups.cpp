@@ -44,6 +44,7 @@ index bytes_of_stored_slot(const Device& device, const W4Weight& weight) {
 //
 //   load_vector  words    vector  permuted, upper bit of each code turned, unpacked    the matrix unit, or store
 //                                 permuted, looked up, some blocks at once
+//                                 permuted, joined to bytes (w4_words.hpp), less their middle
 class W4Codes {
  public:
   // Up to `depth` slots at once; `ahead` loads are on their way.
