@@ -37,15 +37,16 @@ void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
 }  // namespace
 
 void add_all() {
-  // GGUF's as import_gguf makes them where nothing else is asked for; Q5_0 is like Q8_0.
+  // GGUF's as import_gguf makes them where nothing else is asked for, and with scales of f16.
   const Form forms[] = {
       {"gptq_g128", 128, 4, DType::f16, Codes::zeros}, {"q4_0", 32, 4, DType::f16, Codes::symmetric},
       {"q4_1", 32, 4, DType::f16, Codes::offsets},     {"q4_k", 32, 4, DType::f32, Codes::offsets},
-      {"q6_k", 16, 8, DType::f32, Codes::symmetric},   {"q8_0", 32, 8, DType::f16, Codes::symmetric},
-      {"q5_1", 32, 8, DType::f16, Codes::offsets},     {"q5_k", 32, 8, DType::f32, Codes::offsets},
+      {"q6_k", 16, 6, DType::f32, Codes::symmetric},   {"q8_0", 32, 8, DType::f16, Codes::symmetric},
+      {"q5_1", 32, 5, DType::f16, Codes::offsets},     {"q5_k", 32, 5, DType::f32, Codes::offsets},
       {"q2_k", 16, 4, DType::f32, Codes::offsets},     {"q3_k", 16, 4, DType::f32, Codes::symmetric},
       {"iq4_nl", 32, 4, DType::f16, Codes::codebook},  {"iq4_xs", 32, 4, DType::f32, Codes::codebook},
-      {"mxfp4", 32, 4, DType::bf16, Codes::codebook},
+      {"mxfp4", 32, 4, DType::bf16, Codes::codebook},  {"q5_0", 32, 5, DType::f16, Codes::symmetric},
+      {"q4_k_f16", 32, 4, DType::f16, Codes::offsets}, {"q6_k_f16", 16, 6, DType::f16, Codes::symmetric},
   };
   struct Layer {
     const char* name;

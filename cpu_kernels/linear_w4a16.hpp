@@ -168,7 +168,7 @@ template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, 
     return with_codes(op, [&]<simd::Codes Kind>(CodesAre<Kind>) { return w4_int8_bytes<Level, Kind>(parallel, op); });
   const bool few = rows <= w4_few_rows_most(simd::Floats<Level>::size);
   const index padded = few ? w4_padded_few(rows) : groups_of(rows, Tile::rows) * Tile::rows;
-  const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
+  const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * w4_step_slots(op.bits)) +
                                WorkspaceCutter::padded<float>(padded * segments);
   if (few) return prepared;
   return prepared + WorkspaceCutter::padded<float>(padded) + WorkspaceCutter::padded<W4Block<Level>>(parallel.width) +

@@ -118,7 +118,7 @@ void Rounding::add_to(CLI::App& command) {
   command
       .add_option(
           "--activations", activations,
-          "What linears multiply with: x as it is; for 4- and 8-bit blocks x rounded to 8 bits by groups; for "
+          "What linears multiply with: x as it is; for blocks of 4 to 8 bits x rounded to 8 bits by groups; for "
           "floats x and the weight rounded to bf16; f16: --backend npu rounds what its matrix unit multiplies to "
           "f16 once, instead of taking f32 in two halves")
       ->check(CLI::IsMember({"exact", "int8", "bf16", "f16"}));
@@ -316,7 +316,7 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
 Expected<exec::Weights> load_scaled(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                     const Parallel& parallel, const std::function<void(index, index)>& progress) {
   const exec::ModelConfig config = file->config;
-  auto weights = exec::load_weights(std::move(file), parallel, progress);
+  auto weights = exec::load_weights(std::move(file), parallel, progress, {}, options.rounding.of_linears());
   if (!weights || options.scales.empty()) return weights;
   auto text = read_option("--scales", options.scales);
   if (!text) return failure(std::move(text.error()));

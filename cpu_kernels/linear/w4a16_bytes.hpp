@@ -87,7 +87,7 @@ template <class Level, simd::Codes Kind, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   constexpr int beside = 4;
   constexpr index lanes = simd::Floats<Level>::size;
-  constexpr index per_word = 32 / simd::bits_of<Kind>, word_bytes = simd::CodeSums<Level, Kind>::word_bytes;
+  constexpr index per_word = simd::codes_of_word<Kind>, word_bytes = simd::CodeSums<Level, Kind>::word_bytes;
   const TileOfRows tile = tile_of(w4_int8_rows<Level>, t, to.rows);
   std::int8_t* word = to.words(tile) + (t - tile.first) * word_bytes;
   index at = to.of_segments(tile) + t - tile.first;

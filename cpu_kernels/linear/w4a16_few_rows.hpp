@@ -59,7 +59,7 @@ template <class Level, simd::CodeForm Form, simd::Codes Kind, int R>
 void w4_few_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   const W4Weight w(op);
   WorkspaceCutter cutter(workspace);
-  const index rows = op.x.extents[0], padded = w.steps * (32 / simd::bits_of<Kind>);
+  const index rows = op.x.extents[0], padded = w.steps * simd::codes_of_word<Kind>;
   float* x = cutter.take<float>(R * padded);
   float* sums = cutter.take<float>(R * w.segments());
   float back[R];

@@ -43,7 +43,8 @@ template <class Level, simd::Codes Kind, int P, bool Offsets>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
-  constexpr int per_word = 32 / simd::bits_of<Kind>, count = Panels<Level, P>::count;
+  constexpr int per_word = simd::codes_of_word<Kind>, count = Panels<Level, P>::count;
+  constexpr index step_bytes = w4_step_bytes(simd::bits_of<Kind>);
   const Panels<Level, P> panels(w, first);
   const simd::CodeTable<Level, Kind> table(w.named);
   const std::int8_t* bytes = x.bytes;
@@ -58,10 +59,10 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
       do {  // once, where the sums hold a block
         const index pause = Sums::most >= w4_block || stop - s < Sums::most ? stop : s + Sums::most;
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
-        for (; s < pause; s += per_word, at += w4_step_bytes, bytes += Sums::word_bytes) {
-          const index ahead = at + panels.further(w4_prefetch, at, w.steps * w4_step_bytes);
-          simd::CodeWords<Level> words[count];
-          panels.template load_step<2>(at, ahead, words);
+        for (; s < pause; s += per_word, at += step_bytes, bytes += Sums::word_bytes) {
+          const index ahead = at + panels.further(w4_prefetch, at, w.steps * step_bytes);
+          simd::StepWords<Level, Kind> words[count];
+          panels.template load_step<2, Kind>(at, ahead, words);
           const auto row = simd::RowInputs<Level, Kind, 1>::load(bytes);
           simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
             const auto inputs = row.template row<0, h>();
@@ -99,8 +100,9 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int in_panel = Panels<Level, 1>::count;
+  const index place = C % in_panel == 0 ? 0 : channel / F::size % in_panel;  // of the first register in its panel
   const simd::CodeTable<Level, Kind> table(named);
-  constexpr index most = Sums::most * simd::bits_of<Kind> / 32;
+  constexpr index most = Sums::most / simd::codes_of_word<Kind>;
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
   // Not members: those would be loaded again behind every store of a total.
@@ -121,11 +123,11 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start); });
     });
     const auto multiply = [&]() INLAY_INLINE_LAMBDA {  // a word of each channel
-      simd::CodeWords<Level> word[C];
+      simd::StepWords<Level, Kind> word[C];
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
         if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 2);
-        word[c] = simd::CodeWords<Level>::load(from[c]);
-        from[c] += w4_step_bytes;
+        word[c] = simd::load_words<Level, Kind>(from[c], (place + c) % in_panel);
+        from[c] += w4_step_bytes(simd::bits_of<Kind>);
       });
       const auto rows = simd::RowInputs<Level, Kind, R>::load(bytes);
       simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
@@ -274,7 +276,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   const auto run = [&]<bool Offsets>(std::bool_constant<Offsets>) {
     if (rows == 1) return w4_int8_one_row<Level, Kind, Offsets>(parallel, op, w, x);
     x.segment_words = cutter.take<std::int32_t>(segments);
-    x.measure_segments(w, 32 / simd::bits_of<Kind>);
+    x.measure_segments(w, simd::codes_of_word<Kind>);
     float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
     float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;
     w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, x, scale, offset);

@@ -23,6 +23,7 @@ __attribute__((noinline)) void w4_int8_pairs(const W4Bytes& x, TileOfRows tile, 
   constexpr int pairs = R / 2;
   constexpr index size = 2 * F::size;  // of a Both
   static_assert(R % 2 == 0 && Panels<Level, 1>::count % C == 0);
+  const index place = channel / F::size % Panels<Level, 1>::count;  // of the first register in its panel
   const simd::CodeTable<Level, Kind> table(named);
   const float *const step_of = x.step, *const sum_of = x.sum;
   const std::int32_t *const start_of = x.start, *const words_of = x.segment_words;
@@ -41,9 +42,10 @@ __attribute__((noinline)) void w4_int8_pairs(const W4Bytes& x, TileOfRows tile, 
       simd::PairCodes<Level, Kind> codes[C];
       __builtin_prefetch(words + w4_prefetch, 0, 2);
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-        codes[c] = simd::PairCodes<Level, Kind>(simd::CodeWords<Level>::load(words + c * 4 * F::size), table);
+        codes[c] =
+            simd::PairCodes<Level, Kind>(simd::load_words<Level, Kind>(words + c * 4 * F::size, place + c), table);
       });
-      words += w4_step_bytes;
+      words += w4_step_bytes(simd::bits_of<Kind>);
       simd::unroll<pairs>([&](auto p) INLAY_INLINE_LAMBDA {
         const Inputs inputs = Inputs::load(bytes + p * Inputs::bytes);
         simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[p][c].add(codes[c], inputs); });

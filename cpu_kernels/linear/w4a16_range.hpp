@@ -34,7 +34,7 @@ template <class Level, class T> float w4_largest(const W4Weight& w, const T* x) 
 // The power brings the row's largest below 2^-22. From there what a code takes out of x (up to 2^-149) is in
 // the range of f32, and products are far from its ends.
 template <class Level, simd::CodeForm Form, simd::Codes Kind> struct W4Range {
-  static constexpr index period = 32 / simd::bits_of<Kind>;
+  static constexpr index period = simd::codes_of_word<Kind>;
   int power;
   // An x is multiplied twice, since the codes' power and the row's together may exceed the range.
   float first, second[period + simd::Floats<Level>::size];

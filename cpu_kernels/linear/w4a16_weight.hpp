@@ -33,13 +33,12 @@ namespace inlay::cpu {
 // a thread without the groups, 19.6 with them.
 inline constexpr index w4_prefetch = 2048;  // bytes
 inline constexpr index w4_prefetch_groups = 16;
-inline constexpr index w4_step_bytes = 4 * w4_panel;
 
 struct W4Weight {
   const std::uint8_t* codes;
   const std::int32_t* perm;  // or null: slots are inputs
   ConstView<3> scales, zeros, offsets;
-  index panels, slots, steps, group, groups;
+  index panels, slots, steps, step_bytes, group, groups;
   bool with_zeros, with_offsets;  // a view is asked once: its answer goes through its extents
   float middle;                   // the zero point where none is given
   simd::NamedBytes named;         // what codes of a codebook name
@@ -53,6 +52,7 @@ struct W4Weight {
         panels(op.codes.extents[0]),
         slots(op.slots()),
         steps(op.codes.extents[1]),
+        step_bytes(op.codes.extents[2]),
         group(op.group == 0 ? slots : op.group),
         groups(op.scales.extents[1]),
         with_zeros(op.zeros.present()),
@@ -64,7 +64,7 @@ struct W4Weight {
   }
 
   INLAY_INLINE Work work(index rows) const {
-    const double bytes = static_cast<double>(panels * steps * w4_step_bytes);
+    const double bytes = static_cast<double>(panels * steps * step_bytes);
     return {bytes, 2 * static_cast<double>(rows * panels) * static_cast<double>(w4_panel * slots)};
   }
   // Its zero point is the middle of the codes.
@@ -82,7 +82,12 @@ struct W4Weight {
 template <simd::Codes Kind> using CodesAre = std::integral_constant<simd::Codes, Kind>;
 template <class Body> auto with_codes(const LinearW4a16<Host>& op, Body&& body) {
   if (op.codebook.present()) return body(CodesAre<simd::Codes::named>{});
-  return op.bits == 4 ? body(CodesAre<simd::Codes::four>{}) : body(CodesAre<simd::Codes::eight>{});
+  switch (op.bits) {
+    case 4: return body(CodesAre<simd::Codes::four>{});
+    case 5: return body(CodesAre<simd::Codes::five>{});
+    case 6: return body(CodesAre<simd::Codes::six>{});
+    default: return body(CodesAre<simd::Codes::eight>{});
+  }
 }
 
 // body(worker, job) for each job, on the workers 0 .. width - 1.
@@ -122,7 +127,7 @@ template <class Level, int P> struct Panels {
   INLAY_INLINE Panels(const W4Weight& w, index first) {
     simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
       const index panel = first + p < w.panels ? first + p : w.panels - 1;
-      codes[p] = w.codes + panel * w.steps * w4_step_bytes;
+      codes[p] = w.codes + panel * w.steps * w.step_bytes;
       scales[p] = panel * w.groups * w4_panel;
     });
   }
@@ -132,21 +137,22 @@ template <class Level, int P> struct Panels {
   }
   // Register v's words of the step that begins at byte `at` of each panel.
   INLAY_INLINE const std::uint8_t* words(int v, index at) const {
-    return codes[v / in_panel] + at + v % in_panel * (w4_step_bytes / in_panel);
+    return codes[v / in_panel] + at + v % in_panel * words_bytes;
   }
   // Those at byte `ahead` are asked for meanwhile.
-  template <int Locality> INLAY_INLINE simd::CodeWords<Level> load(int v, index at, index ahead) const {
-    if (v % in_panel == 0) __builtin_prefetch(words(v, ahead), 0, Locality);
-    return simd::CodeWords<Level>::load(words(v, at));
+  template <int Locality, simd::Codes Kind>
+  INLAY_INLINE simd::StepWords<Level, Kind> load(int v, index at, index ahead) const {
+    if (v % in_panel == 0) ask_for<Locality, Kind>(words(v, ahead));
+    return simd::load_words<Level, Kind>(words(v, at), v % in_panel);
   }
   // Those of all registers.
-  template <int Locality>
-  INLAY_INLINE void load_step(index at, index ahead, simd::CodeWords<Level> (&to)[count]) const {
+  template <int Locality, simd::Codes Kind>
+  INLAY_INLINE void load_step(index at, index ahead, simd::StepWords<Level, Kind> (&to)[count]) const {
     simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
       const std::uint8_t* const from = of_panel(codes[p] + at);
-      __builtin_prefetch(codes[p] + ahead, 0, Locality);
+      ask_for<Locality, Kind>(codes[p] + ahead);
       simd::unroll<in_panel>([&](auto i) INLAY_INLINE_LAMBDA {
-        to[p * in_panel + i] = simd::CodeWords<Level>::load(from + i * (w4_step_bytes / in_panel));
+        to[p * in_panel + i] = simd::load_words<Level, Kind>(from + i * words_bytes, i);
       });
     });
   }
@@ -213,6 +219,12 @@ template <class Level, int P> struct Panels {
   }
 
  private:
+  static constexpr index words_bytes = 4 * F::size;
+  // The lines of a step.
+  template <int Locality, simd::Codes Kind> static INLAY_INLINE void ask_for(const std::uint8_t* step) {
+    __builtin_prefetch(step, 0, Locality);
+    if constexpr (simd::upper_bits<Kind> != 0) __builtin_prefetch(step + 4 * w4_panel, 0, Locality);
+  }
   // Where the registers of a panel are loaded from. Arm's loads take a register and a number, so it stays in one: GCC
   // 12 makes an index of each of them otherwise.
   template <class T> static INLAY_INLINE const T* of_panel(const T* p) {
@@ -254,20 +266,21 @@ INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panel
                                 Emit&& emit) {
   using Words = simd::OpenCodes<Level, Kind>;
   const simd::CodeTable<Level, Kind> table(w.named);
-  constexpr int per_word = 32 / simd::bits_of<Kind>, count = Panels<Level, P>::count;
+  constexpr int per_word = simd::codes_of_word<Kind>, count = Panels<Level, P>::count;
+  constexpr index step_bytes = w4_step_bytes(simd::bits_of<Kind>);
   constexpr int most = simd::Floats<Level>::size == 8 ? 2 : 4, open = min(count, most);
   // What a conversion limits has no time to wait for L2; the other form does better with what it needs there,
   // twice as far ahead (Zen 4, 4096 inputs: 20 GB/s a thread, into L1 18).
   constexpr bool into_l1 = Form == simd::CodeForm::converted;
   constexpr int locality = into_l1 ? 3 : 2;
   constexpr index distance = into_l1 ? w4_prefetch : 2 * w4_prefetch;
-  index at = begin / per_word * w4_step_bytes;
-  for (; begin < end; begin += per_word, at += w4_step_bytes) {
-    const index ahead = at + panels.further(distance, at, w.steps * w4_step_bytes);
+  index at = begin / per_word * step_bytes;
+  for (; begin < end; begin += per_word, at += step_bytes) {
+    const index ahead = at + panels.further(distance, at, w.steps * step_bytes);
     simd::unroll<count / open>([&](auto part) INLAY_INLINE_LAMBDA {
       Words word[open];
       simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
-        word[i] = Words(panels.template load<locality>(part * open + i, at, ahead), table);
+        word[i] = Words(panels.template load<locality, Kind>(part * open + i, at, ahead), table);
       });
       simd::unroll<per_word>([&](auto j) INLAY_INLINE_LAMBDA {
         simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {

@@ -10,8 +10,17 @@ namespace inlay::simd {
 
 enum class CodeForm { converted, subnormal };
 
-// What a word holds: codes of four bits, of eight, or of four that name bytes of a codebook.
-enum class Codes { four, eight, named };
-template <Codes Kind> inline constexpr int bits_of = Kind == Codes::eight ? 8 : 4;
+// Codes of so many bits, or of four that name bytes of a codebook. Of five and six the word has the lower four.
+enum class Codes { four, five, six, eight, named };
+template <Codes Kind>
+inline constexpr int bits_of = Kind == Codes::eight  ? 8
+                               : Kind == Codes::six  ? 6
+                               : Kind == Codes::five ? 5
+                                                     : 4;
+// Codes of a word.
+template <Codes Kind> inline constexpr int codes_of_word = Kind == Codes::eight ? 4 : 8;
+template <Codes Kind> inline constexpr int upper_bits = Kind == Codes::six ? 2 : Kind == Codes::five ? 1 : 0;
+// Nibbles become bytes before they are used: two words of four.
+template <Codes Kind> inline constexpr bool become_bytes = Kind == Codes::named || upper_bits<Kind> != 0;
 
 }  // namespace inlay::simd

@@ -2,6 +2,10 @@
 // code in the lowest bits.
 //
 //   CodeWords<Level>          load(p)
+//   UpperBits<Level, Kind>    of codes of five and six bits: load(p); over<H>(part) puts them above those of the
+//   nibbles StepWords<Level, Kind>    words, and upper bits where there are some: load_words<Kind>(p, place) of the
+//   words at p,
+//                             which are register `place` of a panel's
 //   CodeTable<Level, Kind>    the codebook of Codes::named in a register; of other codes, nothing
 //   OpenCodes<Level, Kind>    (words, table): code<Form, J>() is code J of every word as floats, times
 //                             2^code_exponent<Form, Kind>(J): bits are not moved more than they must be, and
@@ -18,7 +22,7 @@
 // The activations of one word are `word_bytes`, and those of part H begin at byte place(H) of them. Codes and
 // activations are bytes; where no dot product takes bytes of 8 bits, they are pairs of 16 bits:
 //
-//   4 bits, named       x0 x2 x4 x6 | x1 x3 x5 x7     low nibbles, then high nibbles
+//   4 to 6 bits, named  x0 x2 x4 x6 | x1 x3 x5 x7     low nibbles, then high nibbles
 //   8 bits              x0 x1 x2 x3                   for both nibbles of its codes, where they are parts (NEON)
 //   8 bits, AVX2        x0 x1 | x2 x3                 two bytes each
 //   named, AVX2         x0 x4 | x1 x5 | x2 x6 | x3 x7 two bytes each: one nibble of each half of the word
@@ -27,7 +31,8 @@
 //
 // Sums are exact while |x| <= 127. VNNI adds to the int32 themselves. VPMADDUBSW gives pairs in 16 bits, which saturate
 // beyond 32767: one of 4-bit codes is 2 * 15 * 127 = 3810 at most, so that eight fit (30480), 32 slots, and only these
-// are widened. One of 8-bit codes, 2 * 255 * 127, does not fit; VPMADDWD has int32 sums, and half as many products. Two
+// are widened; of 5-bit codes four of 7874 fit, 16 slots, and of 6-bit codes two of 16002, 8 slots. One of 8-bit codes,
+// 2 * 255 * 127, does not fit; VPMADDWD has int32 sums, and half as many products. Two
 // nibbles with sums of their own take as many instructions, and two more to join them. Named codes are bytes and are
 // added up as those of 8 bits, above the least of them or, where bytes above 127 meet no signed ones (NEON), as they
 // are.
@@ -45,6 +50,7 @@ namespace inlay::simd {
 template <class Level> struct CodeWords;
 template <class Level> struct CodePart;
 template <class Level> struct CodeInputs;
+template <class Level, Codes Kind> struct UpperBits;
 template <class Level, Codes Kind> struct CodeSums;
 
 // A codebook of 16 values: they are named from the least on, or as they are.
@@ -63,6 +69,33 @@ template <class Level, Codes Kind> struct CodeTable {
   INLAY_INLINE explicit CodeTable(const NamedBytes&) {}
 };
 
+template <class Level, Codes Kind> struct WordsAndUpperBits {
+  CodeWords<Level> words;
+  UpperBits<Level, Kind> upper;
+};
+template <class Level, Codes Kind>
+using StepWords = std::conditional_t<upper_bits<Kind> == 0, CodeWords<Level>, WordsAndUpperBits<Level, Kind>>;
+// Upper bits lie behind the words of all sixteen channels.
+template <class Level, Codes Kind> INLAY_INLINE StepWords<Level, Kind> load_words(const std::uint8_t* p, index place) {
+  if constexpr (upper_bits<Kind> == 0) {
+    return CodeWords<Level>::load(p);
+  } else {
+    constexpr index lanes = Floats<Level>::size, words = 16 * 4;
+    const std::uint8_t* const step = p - place * lanes * 4;
+    return {CodeWords<Level>::load(p), UpperBits<Level, Kind>::load(step + words + place * lanes * upper_bits<Kind>)};
+  }
+}
+
+template <Codes Kind, int H, class Level>
+INLAY_INLINE CodePart<Level> code_part(StepWords<Level, Kind> words, const CodeTable<Level, Kind>& table) {
+  if constexpr (Kind == Codes::named)
+    return table.template part<H>(words);
+  else if constexpr (upper_bits<Kind> != 0)
+    return words.upper.template over<H>(words.words);
+  else
+    return words.template part<Kind, H>();
+}
+
 template <class Level, Codes Kind> struct OpenCodes {
   CodeWords<Level> words;
   OpenCodes() = default;
@@ -71,27 +104,33 @@ template <class Level, Codes Kind> struct OpenCodes {
     return words.template code<Form, Kind, J>();
   }
 };
-template <class Level> struct OpenCodes<Level, Codes::named> {
+template <class Level, Codes Kind>
+requires become_bytes<Kind>
+struct OpenCodes<Level, Kind> {
   CodeWords<Level> even, odd;
   OpenCodes() = default;
-  INLAY_INLINE OpenCodes(CodeWords<Level> words, const CodeTable<Level, Codes::named>& table)
-      : even(table.template bytes<0>(words)), odd(table.template bytes<1>(words)) {}
+  INLAY_INLINE OpenCodes(StepWords<Level, Kind> words, const CodeTable<Level, Kind>& table)
+      : even(bytes<0>(words, table)), odd(bytes<1>(words, table)) {}
+  template <int H>
+  static INLAY_INLINE CodeWords<Level> bytes(StepWords<Level, Kind> words, const CodeTable<Level, Kind>& table) {
+    if constexpr (Kind == Codes::named)
+      return table.template bytes<H>(words);
+    else
+      return {code_part<Kind, H>(words, table).v};
+  }
   template <CodeForm Form, int J> INLAY_INLINE Floats<Level> code() const {
     return (J % 2 ? odd : even).template code<Form, Codes::eight, J / 2>();
   }
 };
-template <Codes Kind, int H, class Level>
-INLAY_INLINE CodePart<Level> code_part(CodeWords<Level> words, const CodeTable<Level, Kind>& table) {
-  if constexpr (Kind == Codes::named)
-    return table.template part<H>(words);
-  else
-    return words.template part<Kind, H>();
-}
 
 // The order above: the place of code j's activation among those of its word.
 template <Codes Kind> INLAY_INLINE constexpr index activation_place(index j) {
   return Kind == Codes::eight ? j : j % 2 * 4 + j / 2;
 }
+
+// Slots whose products in pairs of 16 bits may be added up: so many pairs fit, two in each word.
+template <Codes Kind> inline constexpr bool pairs_fit = Kind == Codes::four || upper_bits<Kind> != 0;
+template <Codes Kind> inline constexpr index slots_of_pairs = 0x7fff / (2 * ((1 << bits_of<Kind>)-1) * 127) / 2 * 8;
 
 // A word's parts and its activations.
 struct OnePart {
@@ -121,7 +160,7 @@ template <class Level, Codes Kind, int R> struct RowInputs {
 
 inline constexpr index arranged = 32;  // bytes that arrange takes at a time, and makes 64 of at most
 template <class Level, Codes Kind> INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
-  constexpr index codes = 32 / bits_of<Kind>;
+  constexpr index codes = codes_of_word<Kind>;
   for (index i = 0; i < arranged; ++i) to[i / codes * codes + activation_place<Kind>(i % codes)] = bytes[i];
 }
 
@@ -132,7 +171,7 @@ template <CodeForm Form, Codes Kind> INLAY_INLINE constexpr int code_shift(index
   return bits * (j + 1) <= 24 ? 0 : 8;
 }
 template <CodeForm Form, Codes Kind> INLAY_INLINE constexpr int code_place(index j) {
-  if (Kind == Codes::named) return code_place<Form, Codes::eight>(j / 2);
+  if (become_bytes<Kind>) return code_place<Form, Codes::eight>(j / 2);
   return bits_of<Kind> * static_cast<int>(j) - code_shift<Form, Kind>(j);
 }
 template <CodeForm Form> inline constexpr int min_exponent = Form == CodeForm::converted ? 0 : -149;
@@ -141,6 +180,22 @@ template <CodeForm Form, Codes Kind> INLAY_INLINE constexpr int code_exponent(in
 }
 template <CodeForm Form, Codes Kind, int J>
 inline constexpr int code_mask = ((1 << bits_of<Kind>)-1) << code_place<Form, Kind>(J);
+
+// A word's upper bits, where those of its bytes belong: codes 0 2 4 6 (H = 0) or 1 3 5 7.
+//
+//   6 bits   u = | s7 s3 s6 s2 s5 s1 s4 s0 |     (u << 4 | u << 18) & 30303030     and     (u | u << 14) & 30303030
+//   5 bits   u = | s7 s6 s5 s4 s3 s2 s1 s0 |     t = u | u << 6:   (t << 4 | t << 16) & 10101010   and   (t << 3 | t <<
+//   15) & ..
+//
+// What else is shifted meets no bit of the mask.
+template <Codes Kind, int H, class Word> INLAY_INLINE Word upper_of_bytes(Word u) {
+  if constexpr (upper_bits<Kind> == 2) {
+    return ((H ? u : u << 4) | u << (H ? 14 : 18)) & 0x30303030u;
+  } else {
+    const Word t = u | u << 6;
+    return (t << (H ? 3 : 4) | t << (H ? 15 : 16)) & 0x10101010u;
+  }
+}
 
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
@@ -162,6 +217,17 @@ struct CodeWords<Level> {
   }
   template <Codes Kind, int H> INLAY_INLINE CodePart<Level> part() const {
     return {Kind == Codes::eight ? v : v >> 4 * H & 0x0f0f0f0fu};
+  }
+};
+template <class Level, Codes Kind>
+requires std::is_base_of_v<isa::scalar, Level>
+struct UpperBits<Level, Kind> {
+  std::uint32_t v;
+  static INLAY_INLINE UpperBits load(const std::uint8_t* p) {
+    return {upper_bits<Kind> == 1 ? p[0] : static_cast<std::uint32_t>(p[0] | p[1] << 8)};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> over(CodeWords<Level> words) const {
+    return {words.template part<Codes::four, H>().v | upper_of_bytes<Kind, H>(v)};
   }
 };
 template <class Level>

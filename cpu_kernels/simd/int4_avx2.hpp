@@ -34,6 +34,20 @@ struct CodeWords<Level> {
   }
 };
 
+template <class Level, Codes Kind>
+requires std::is_base_of_v<isa::avx2, Level>
+struct UpperBits<Level, Kind> {
+  __v8su v;
+  static INLAY_INLINE UpperBits load(const std::uint8_t* p) {
+    if constexpr (Kind == Codes::six)
+      return {(__v8su)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+    return {(__v8su)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> over(CodeWords<Level> words) const {
+    return {_mm256_or_si256(words.template part<Codes::four, H>().v, (__m256i)upper_of_bytes<Kind, H>(v))};
+  }
+};
+
 template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
 struct CodeTable<Level, Codes::named> {
@@ -59,10 +73,9 @@ struct CodeInputs<Level> {
 
 // Sums have the type of their lanes: one that is now a vector of 16 bits and now an __m256i goes through memory (GCC
 // 12).
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct CodeSums<Level, Codes::four> : TwoParts {
-  static constexpr index most = 32;
+template <class Level, Codes Kind>
+requires(std::is_base_of_v<isa::avx2, Level>&& pairs_fit<Kind>) struct CodeSums<Level, Kind> : TwoParts {
+  static constexpr index most = slots_of_pairs<Kind>;
   static constexpr int columns(int) { return 2; }
   __v8si v;
   __v16hi pairs;
@@ -84,7 +97,7 @@ struct CodeSums<Level, Codes::four> : TwoParts {
 };
 
 template <class Level, Codes Kind>
-requires(std::is_base_of_v<isa::avx2, Level>&& Kind != Codes::four) struct CodeSums<Level, Kind>
+requires(std::is_base_of_v<isa::avx2, Level> && !pairs_fit<Kind>) struct CodeSums<Level, Kind>
     : std::conditional_t<Kind == Codes::eight, TwoParts, FourParts> {
   static constexpr index most = 128;
   static constexpr int columns(int) { return 2; }

@@ -33,6 +33,20 @@ struct CodeWords<Level> {
   }
 };
 
+template <class Level, Codes Kind>
+requires std::is_base_of_v<isa::avx512, Level>
+struct UpperBits<Level, Kind> {
+  __v16su v;
+  static INLAY_INLINE UpperBits load(const std::uint8_t* p) {
+    if constexpr (Kind == Codes::six)
+      return {(__v16su)_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+    return {(__v16su)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> over(CodeWords<Level> words) const {
+    return {_mm512_or_si512(words.template part<Codes::four, H>().v, (__m512i)upper_of_bytes<Kind, H>(v))};
+  }
+};
+
 template <class Level>
 requires std::is_base_of_v<isa::avx512, Level>
 struct CodeTable<Level, Codes::named> {
@@ -58,10 +72,10 @@ struct CodeInputs<Level> {
 };
 
 // As at AVX2.
-template <class Level>
-requires(std::is_base_of_v<isa::avx512, Level> &&
-         !std::is_base_of_v<isa::avx512_vnni, Level>) struct CodeSums<Level, Codes::four> : TwoParts {
-  static constexpr index most = 32;
+template <class Level, Codes Kind>
+requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level> &&
+         pairs_fit<Kind>) struct CodeSums<Level, Kind> : TwoParts {
+  static constexpr index most = slots_of_pairs<Kind>;
   static constexpr int columns(int) { return 2; }
   __v16si v;
   __v32hi pairs;
@@ -82,7 +96,7 @@ requires(std::is_base_of_v<isa::avx512, Level> &&
 
 template <class Level, Codes Kind>
 requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level> &&
-         Kind != Codes::four) struct CodeSums<Level, Kind>
+         !pairs_fit<Kind>) struct CodeSums<Level, Kind>
     : std::conditional_t<Kind == Codes::eight, TwoParts, FourParts> {
   static constexpr index most = 128;
   static constexpr int columns(int) { return 2; }

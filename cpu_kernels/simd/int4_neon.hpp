@@ -36,6 +36,20 @@ struct CodeWords<Level> {
   }
 };
 
+template <class Level, Codes Kind>
+requires std::is_base_of_v<isa::neon, Level>
+struct UpperBits<Level, Kind> {
+  uint32x4_t v;
+  static INLAY_INLINE UpperBits load(const std::uint8_t* p) {
+    if constexpr (Kind == Codes::six) return {vmovl_u16(vreinterpret_u16_u8(vld1_u8(p)))};
+    const uint8x8_t four = vreinterpret_u8_s32(vdup_n_s32(four_bytes(reinterpret_cast<const std::int8_t*>(p))));
+    return {vmovl_u16(vget_low_u16(vmovl_u8(four)))};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> over(CodeWords<Level> words) const {
+    return {vorrq_u8(words.template part<Codes::four, H>().v, vreinterpretq_u8_u32(upper_of_bytes<Kind, H>(v)))};
+  }
+};
+
 template <class Level>
 requires std::is_base_of_v<isa::neon, Level>
 struct CodeTable<Level, Codes::named> {

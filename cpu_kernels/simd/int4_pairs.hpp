@@ -22,7 +22,7 @@ template <class Level> inline constexpr bool has_pair_products = std::is_base_of
 template <class Level, Codes Kind> struct PairCodes {
   uint8x16_t low, high;
   PairCodes() = default;
-  INLAY_INLINE PairCodes(CodeWords<Level> words, const CodeTable<Level, Kind>& table) {
+  INLAY_INLINE PairCodes(StepWords<Level, Kind> words, const CodeTable<Level, Kind>& table) {
     const uint32x4_t even = vreinterpretq_u32_u8(code_part<Kind, 0>(words, table).v);
     const uint32x4_t odd = vreinterpretq_u32_u8(code_part<Kind, 1>(words, table).v);
     low = vreinterpretq_u8_u32(vzip1q_u32(even, odd));

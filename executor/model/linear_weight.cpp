@@ -47,9 +47,19 @@ Expected<LinearWeight> pack_int8(const WeightTensor& tensor, const WeightTensor&
   return LinearWeight(n, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)});
 }
 
+Expected<PackedW4> pack_blocks(const Parallel& parallel, const WeightTensor& tensor, Activations activations) {
+  const auto with = [&](std::optional<DType> scales) {
+    return import_gguf(tensor.type, tensor.data, tensor.extents[0], tensor.extents[1], scales, parallel);
+  };
+  constexpr index of_f16 = 32;  // blocks whose scales are f16 in the file
+  if (activations == Activations::int8 && ggml_format(tensor.type).block > of_f16)
+    if (auto packed = with(DType::f16)) return packed;
+  return with({});
+}
+
 // `scale`: of I8, from the matrix's first row on.
 Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
-                                   const WeightTensor* scale) {
+                                   const WeightTensor* scale, Activations activations) {
   Expected<LinearWeight> weight = [&]() -> Expected<LinearWeight> {
     if (tensor.codes) {
       auto packed = tensor.codes->packed(parallel);
@@ -65,7 +75,7 @@ Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& fi
       return pack_int8(tensor, *scale);
     }
     if (tensor.dtype()) return pack_float(parallel, file, tensor);
-    auto packed = import_gguf(tensor.type, tensor.data, tensor.extents[0], tensor.extents[1], {}, parallel);
+    auto packed = pack_blocks(parallel, tensor, activations);
     if (!packed) return failure(std::move(packed.error()));
     return LinearWeight(tensor.extents[0], std::move(*packed));
   }();
@@ -75,9 +85,10 @@ Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& fi
 
 }  // namespace
 
-Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor) {
+Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
+                                   Activations activations) {
   const WeightTensor* const scale = file.scales_of(tensor);
-  if (tensor.rank == 2) return pack_matrix(parallel, file, tensor, scale);
+  if (tensor.rank == 2) return pack_matrix(parallel, file, tensor, scale, activations);
   if (tensor.rank != 3)
     return failure(StatusCode::corrupt_data, tensor.name + " has " + std::to_string(tensor.rank) +
                                                  " dimensions; a linear's weight must have 2, or 3 of experts");
@@ -85,7 +96,7 @@ Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& fi
   for (index e = 0; e < tensor.extents[0]; ++e) {
     WeightTensor own = scale ? *scale : WeightTensor();
     if (scale) own.data += e * tensor.extents[1] * static_cast<index>(sizeof(float));
-    auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr);
+    auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr, activations);
     if (!made) return made;
     experts.push_back(std::move(*made));
   }

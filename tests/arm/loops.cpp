@@ -16,8 +16,8 @@ template <bool Offsets> void run(index rows, index slots) {
   constexpr simd::Codes Kind = simd::Codes::four;
   constexpr int bits = simd::bits_of<Kind>;
   constexpr index panels = w4_int8_job_panels, group = 32;
-  const index words = slots * bits / 32, groups = slots / group;
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(panels * words * w4_step_bytes));
+  const index words = w4_steps(slots, bits), groups = slots / group;
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(panels * words * w4_step_bytes(bits)));
   std::vector<f16> of_groups(static_cast<std::size_t>(panels * groups * w4_panel));
   std::vector<float> y(static_cast<std::size_t>(rows * panels * w4_panel));
   LinearW4a16<Host> op;
@@ -39,7 +39,7 @@ template <bool Offsets> void run(index rows, index slots) {
   x.step = step.data();
   x.sum = sum.data();
   x.start = start.data();
-  x.measure_segments(w, 32 / bits);
+  x.measure_segments(w, simd::codes_of_word<Kind>);
   if (rows > 1)
     return w4_int8_job<Level, Kind, Offsets>(op, w, x, 0, 0, rows,
                                              {.scale = scales.data(), .offset = Offsets ? offsets.data() : nullptr});

@@ -106,6 +106,31 @@ std::vector<std::byte> weight_bytes(GgmlType type, index n, index k) {
   return bytes;
 }
 
+// What rounds x to 8 bits has f16 scales of blocks of 256, as far as f16 holds them; nothing else changes.
+TEST(activations, int8_takes_f16_scales_of_large_blocks) {
+  constexpr index n = 19, k = 512;
+  for (const GgmlType type : inlay::test::block_formats) {
+    SCOPED_TRACE(ggml_format(type).name);
+    auto bytes = weight_bytes(type, n, k);
+    const bool large = ggml_format(type).block == 256;
+    const auto scales = [&](Activations activations) {
+      ModelFile file;
+      file.set_tensors({{.name = "w", .type = type, .rank = 2, .extents = {n, k}, .data = bytes.data()}},
+                       {Mapping::borrow(bytes)});
+      const auto weight = pack_weight(serial(), file, *file.find("w"), activations);
+      return weight ? std::get<PackedW4>(weight->form()).scale_type : DType::u8;
+    };
+    const DType exact = scales(Activations::exact);
+    EXPECT_EQ(scales(Activations::bf16), exact);
+    EXPECT_EQ(scales(Activations::int8), large ? DType::f16 : exact);
+    if (!large) continue;
+    EXPECT_EQ(exact, DType::f32);
+    for (const index exponent : inlay::test::exponents_in(type))
+      bytes[static_cast<std::size_t>(exponent)] = std::byte{0x7b};
+    EXPECT_EQ(scales(Activations::int8), DType::f32);
+  }
+}
+
 // Every block format can be asked for: no group or shape of theirs is beyond int8_activations.
 TEST(activations, reach_every_block_format_at_every_level) {
   constexpr index tokens = 5, n = 19, k = 512;

@@ -55,6 +55,35 @@ TEST(linear_w4a16, one_product_by_hand) {
     }
 }
 
+// Upper bits behind the words of a step, byte by byte, in the second of two steps.
+TEST(linear_w4a16, upper_bits_by_hand) {
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
+    for (index bits : {5, 6}) {
+      Rng rng(33);
+      Case c = make({1, 3, 16, 16, bits}, Form::symmetric, {}, {}, rng);
+      c.compute = compute;
+      c.x.fill(0), c.scales.fill(1), c.codes.fill(0);
+      const index step = bits == 5 ? 80 : 96;
+      c.x.set(8, 127), c.x.set(9, 3), c.x.set(13, 2), c.x.set(15, -1);
+      c.codes.set(step + 4, 0x5a);  // slots 8 and 9 of channel 1: 10 and 5 below their upper bits
+      if (bits == 5) c.codes.set(step + 64 + 1, 0b10100001);  // slots 8, 13 and 15
+      if (bits == 6) {
+        c.codes.set(step + 64 + 2, 0b00110001);  // slot 8: 1; slot 9: 3
+        c.codes.set(step + 64 + 3, 0b10000000);  // slot 15: 2
+      }
+      const double of_1 = bits == 5 ? 127 * (26 - 16) + 3 * (5 - 16) + 2 * (16 - 16) - (16 - 16)
+                                    : 127 * (26 - 32) + 3 * (53 - 32) + 2 * (0 - 32) - (32 - 32);
+      on_every_form(compute, [&](const std::string&, auto run) {
+        Case got = c;
+        ASSERT_TRUE(ok(run(got.op())));
+        const double none = -(127 + 3 + 2 - 1) * (1 << (bits - 1));
+        EXPECT_EQ(got.y.get(0), none);
+        EXPECT_EQ(got.y.get(1), of_1);
+        EXPECT_EQ(got.y.get(2), none);
+      });
+    }
+}
+
 // Some of a codebook's values, by hand.
 TEST(linear_w4a16, a_codebook_by_hand) {
   for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations}) {

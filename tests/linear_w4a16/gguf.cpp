@@ -155,6 +155,31 @@ TEST(linear_w4a16, imports_gguf) {
     EXPECT_LE((unpacked(*narrow) - expected).cwiseAbs().maxCoeff(), 0x1p-11 * 2 * largest);
   }
   EXPECT_FALSE(import_gguf(GgmlType::Q4_K, nullptr, 1, 255).has_value());
+}
+
+// d = 2047 * 2^5 = 65504, f16's largest, times 1 is held, times 2 is not; nor is a minimum.
+TEST(linear_w4a16, f16_holds_scales_or_they_are_refused) {
+  std::vector<std::uint8_t> two(2 * 144);  // rows
+  const auto set = [&](index at, int byte) {
+    two[static_cast<std::size_t>(144 + at)] = static_cast<std::uint8_t>(byte);
+  };
+  set(0, 0xff), set(1, 0x7b), set(2, 0xff), set(3, 0x7b);
+  set(4, 1), set(8, 1);
+  EXPECT_TRUE(import_gguf(GgmlType::Q4_K, two.data(), 2, 256, DType::f16).has_value());
+  for (const index at : {4, 8}) {
+    set(at, 2);
+    EXPECT_TRUE(import_gguf(GgmlType::Q4_K, two.data(), 2, 256).has_value());
+    const auto beyond = import_gguf(GgmlType::Q4_K, two.data(), 2, 256, DType::f16);
+    ASSERT_FALSE(beyond.has_value());
+    EXPECT_EQ(beyond.error().message(), "scales are f16, which does not hold one of row 1; it must be f32");
+    set(at, 1);
+  }
+  set(0, 0), set(1, 0x7c);  // what is infinite in the file stays so
+  EXPECT_TRUE(import_gguf(GgmlType::Q4_K, two.data(), 2, 256, DType::f16).has_value());
+}
+
+TEST(linear_w4a16, gguf_of_other_sizes_and_types_is_refused) {
+  EXPECT_FALSE(import_gguf(GgmlType::Q4_K, nullptr, 1, 255).has_value());
   EXPECT_FALSE(import_gguf(GgmlType::F16, nullptr, 1, 256).has_value());
 }
 

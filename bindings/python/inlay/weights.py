@@ -69,7 +69,7 @@ def quantize_int8(weight: Tensor, *, backend: Computing = None) -> Weight:
 
 def quantize_w4a16(weight: Tensor, *, group: int = 0, bits: int = 4, symmetric: bool = True, scales: Floats = "f16",
                    backend: Computing = None) -> Weight:
-    """Floats [n, k] for inlay.linear_w4a16, rounded to codes of 4 or 8 bits.
+    """Floats [n, k] for inlay.linear_w4a16, rounded to codes of 4, 5, 6 or 8 bits.
 
     group       inputs that share a scale: a multiple of 8, or 0 for the whole row
     symmetric   else an integer zero point lets the codes span the smallest to the largest element of a group

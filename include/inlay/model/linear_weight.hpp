@@ -1,5 +1,5 @@
 // The weight of one linear layer in whatever form the file gave it: f32 f16 bf16, int8 with a scale
-// for each channel, or codes of 4 or 8 bits with a scale for each group. It is packed once; the
+// for each channel, or codes of 4 to 8 bits with a scale for each group. It is packed once; the
 // file's pages leave memory as they are read, so that the weight is never held twice.
 #pragma once
 
@@ -82,7 +82,11 @@ class LinearWeight {
   Form form_;
 };
 
-// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back.
-Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor);
+// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back. For int8
+// activations scales of GGUF's blocks of 256 are f16, a half or a quarter of what a token reads less: that rounds a
+// weight by 2^-12 of itself, where x is rounded by 2^-8 of its group's largest. Where f16 does not hold one they stay
+// f32.
+Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
+                                   Activations activations = Activations::exact);
 
 }  // namespace inlay::exec

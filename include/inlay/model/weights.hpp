@@ -95,9 +95,11 @@ struct Weights {
   }
 };
 
-// `progress(done, layers)` is called after each layer. Of one rank of several: what `cut` says is its own.
+// `progress(done, layers)` is called after each layer. Of one rank of several: what `cut` says is its own. Packed for
+// linears that multiply with such activations (pack_weight).
 Expected<Weights> load_weights(
     std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-    const std::function<void(index, index)>& progress = [](index, index) {}, const RankCut& cut = {});
+    const std::function<void(index, index)>& progress = [](index, index) {}, const RankCut& cut = {},
+    Activations activations = Activations::exact);
 
 }  // namespace inlay::exec

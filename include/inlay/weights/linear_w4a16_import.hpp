@@ -44,7 +44,7 @@ inline Status check(const AwqWeight& weight);
 // `bytes` holds n rows of k elements, one after the other. Codes keep their bits, those of 2 and 3 take 4; those of
 // IQ4_NL, IQ4_XS and MXFP4 name the values of a codebook (MXFP4's are twice FP4's, with half the scale). By default
 // scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, f32 for blocks of 256.
-// f16 halves the bytes of the last and rounds them (2^-11 relative).
+// f16 halves the bytes of the last and rounds them (2^-11 relative); where it does not hold one it is refused.
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k,
                                       std::optional<DType> scales = {}, const Parallel& parallel = serial());
 
@@ -113,7 +113,7 @@ inline std::vector<std::int32_t> sorted_by_group(const std::int32_t* g_idx, inde
   return perm;
 }
 
-template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes, const Parallel& parallel) {
+template <class Block> Status pack_blocks(PackedW4& weight, const std::byte* bytes, const Parallel& parallel) {
   const index row_bytes = weight.k / Block::size * static_cast<index>(sizeof(Block));
   const auto block_at = [=](index channel, index i) {
     Block block;
@@ -134,13 +134,23 @@ template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes
         for (index e = 0; e < Block::size; ++e) out[c * weight.k + i + e] = static_cast<std::uint8_t>(q[e] + shift);
       }
   });
-  weight.scales = pack_per_group(weight, weight.scale_type, parallel, [&](index channel, index g) -> double {
-    return ggml::scale(block_at(channel, g / Block::groups), g % Block::groups);
+  std::atomic<index> beyond = -1;  // a row with a scale that its type does not hold, if any
+  const auto held = [&](index channel, double value) {
+    if (std::isfinite(value) && !std::isfinite(as_stored(weight.scale_type, value))) beyond = channel;
+    return value;
+  };
+  weight.scales = pack_per_group(weight, weight.scale_type, parallel, [&](index channel, index g) {
+    return held(channel, ggml::scale(block_at(channel, g / Block::groups), g % Block::groups));
   });
   if constexpr (Block::has_minima)
-    weight.offsets = pack_per_group(weight, weight.scale_type, parallel, [&](index channel, index g) -> double {
-      return -ggml::minimum(block_at(channel, g / Block::groups), g % Block::groups);
+    weight.offsets = pack_per_group(weight, weight.scale_type, parallel, [&](index channel, index g) {
+      return held(channel, -ggml::minimum(block_at(channel, g / Block::groups), g % Block::groups));
     });
+  const index row = beyond;
+  return row < 0
+             ? Status()
+             : refused("scales", "are " + std::string(name(weight.scale_type)) + ", which does not hold one of row " +
+                                     std::to_string(row) + "; it must be " + std::string(name(Block::scale_type)));
 }
 
 }  // namespace detail
@@ -236,11 +246,13 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
     return failure(detail::refused(
         "k", "is " + std::to_string(k) + "; it must be a multiple of " + std::to_string(ggml_format(type).block)));
   PackedW4 weight{.n = n, .k = k, .slots = k};
+  Status status;
   with_block(type, [&]<class Block>(std::type_identity<Block>) {
     weight.bits = std::max(Block::bits, 4);
     weight.scale_type = scales.value_or(Block::scale_type);
-    detail::pack_blocks<Block>(weight, static_cast<const std::byte*>(bytes), parallel);
+    status = detail::pack_blocks<Block>(weight, static_cast<const std::byte*>(bytes), parallel);
   });
+  if (!status) return failure(std::move(status));
   return weight;
 }
 

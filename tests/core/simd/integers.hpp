@@ -151,13 +151,29 @@ TEST(simd, products_of_8_bits) {
 template <simd::Codes Kind> void products_of_codes() {
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int bits = simd::bits_of<Kind>;
-  constexpr index codes = 32 / bits, most = Sums::most / codes;
+  constexpr index codes = simd::codes_of_word<Kind>, most = Sums::most / codes;
   std::mt19937 rng(3);
   for (int kind = 0; kind < 300; ++kind) {
-    std::array<std::uint32_t, N> words;
+    std::array<std::uint32_t, 16> words;       // of a step
+    std::array<std::uint16_t, 16> upper = {};  // upper bits of each channel
     std::array<std::int8_t, simd::arranged> x{};
     std::array<std::int8_t, 2 * simd::arranged> arranged;
     for (auto& word : words) word = kind % 3 == 0 ? ~0u : static_cast<std::uint32_t>(rng());
+    for (auto& pairs : upper) pairs = static_cast<std::uint16_t>(kind % 3 == 0 ? ~0u : rng());
+    std::array<std::uint8_t, 96> step;
+    std::memcpy(step.data(), words.data(), sizeof(words));
+    for (index c = 0; c < 16; ++c) {
+      if (Kind == simd::Codes::five) upper[c] &= 255, step[64 + c] = static_cast<std::uint8_t>(upper[c]);
+      if (Kind == simd::Codes::six) std::memcpy(step.data() + 64 + 2 * c, &upper[c], sizeof(upper[c]));
+    }
+    const auto code_at = [&](index channel, index j) {
+      if (Kind == simd::Codes::eight) return words[channel] >> 8 * j & 255;
+      const std::uint32_t bits_above = Kind == simd::Codes::five  ? upper[channel] >> j & 1
+                                       : Kind == simd::Codes::six ? upper[channel] >> (j % 4 * 4 + j / 4 * 2) & 3
+                                                                  : 0;
+      return (words[channel] >> 4 * j & 15) + 16 * bits_above;
+    };
+    const index place = kind % (16 / N);
     for (index j = 0; j < codes; ++j)
       x[j] = static_cast<std::int8_t>(kind % 4 == 0 ? 127 : kind % 4 == 1 ? -127 : static_cast<int>(rng() % 255) - 127);
     std::array<std::int8_t, 16> book;  // now and then of its ends alone
@@ -167,7 +183,7 @@ template <simd::Codes Kind> void products_of_codes() {
     simd::arrange<Level, Kind>(x.data(), arranged.data());
     const auto start = static_cast<std::int32_t>(rng() % 65536) - 32768;
     Sums sums(start);
-    const auto loaded = simd::CodeWords<Level>::load(reinterpret_cast<const std::uint8_t*>(words.data()));
+    const auto loaded = simd::load_words<Level, Kind>(step.data() + 4 * N * place, place);
     const auto add = [&](auto h) {
       const auto inputs = simd::CodeInputs<Level>::load(arranged.data() + Sums::place(h));
       sums.template add<h>(simd::code_part<Kind, h>(loaded, table), inputs);
@@ -183,7 +199,7 @@ template <simd::Codes Kind> void products_of_codes() {
     for (index i = 0; i < N; ++i) {
       double expected = 0, of_values = 0;
       for (index j = 0; j < codes; ++j) {
-        const std::uint32_t code = words[i] >> bits * j & ((1u << bits) - 1);
+        const std::uint32_t code = code_at(place * N + i, j);
         const double value = book[code & 15];
         expected += (Kind == simd::Codes::named ? value - named.least : static_cast<double>(code)) * x[j];
         of_values += value * x[j];
@@ -196,6 +212,8 @@ template <simd::Codes Kind> void products_of_codes() {
 }
 TEST(simd, products_of_codes) {
   products_of_codes<simd::Codes::four>();
+  products_of_codes<simd::Codes::five>();
+  products_of_codes<simd::Codes::six>();
   products_of_codes<simd::Codes::eight>();
   products_of_codes<simd::Codes::named>();
 }
