@@ -27,21 +27,17 @@
 // gpu report, one row, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
 // gpu report, one row, exact, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D CODEBOOK=1
 // gpu report, one row, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
-// gpu report, one row, exact, 5 bits: -D S=f16 -D BITS=5 -D ROWS=1
 // gpu report, one row, exact, 6 bits: -D S=f16 -D BITS=6 -D ROWS=1
-// gpu report, one row, dp4a, 5 bits: -D S=f16 -D BITS=5 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
 // gpu report, one row, dp4a, 6 bits: -D S=f16 -D BITS=6 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
-// gpu report, one row, dp4a, 8 bits: -D S=f16 -D BITS=8 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
-// gpu report, tiled, exact, 6 bits: -D S=f16 -D BITS=6 -D ROWS=64 -D LANES=256
-// gpu report, tiled, dp4a, 5 bits: -D S=f16 -D BITS=5 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
-// gpu report, tiled, dp4a, 6 bits: -D S=f16 -D BITS=6 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
 // gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, tiled, exact, codebook: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D CODEBOOK=1
 // gpu report, tiled, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
+// gpu report, tiled, dp4a, 6 bits: -D S=f16 -D BITS=6 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, preparing: -D PREPARES=1
 // gpu report says: codes do; four lanes share x, one by one, in each of its types, of which one is met
+// gpu report says of warps, exact, 6 bits: a lane waits for four lines, 96 bytes of 6 bits, so more is on its way
 #include "cl_kernels/linear/experts.clh"
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
