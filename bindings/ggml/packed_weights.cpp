@@ -1,5 +1,6 @@
 #include "bindings/ggml/packed_weights.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace inlay::ggml_binding {
@@ -37,12 +38,20 @@ LinearW4a16<Host> PackedSlice::op(const ConstView<2>& x, const View<2>& y) const
 
 Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {
   std::vector<PackedW4> parts;
-  for (const ggml_tensor* weight : weights) {
-    auto part =
-        import_gguf(static_cast<GgmlType>(weight->type), weight->data, ggml_nrows(weight), weight->ne[0], {}, parallel);
-    if (!part) return failure(std::move(part.error()));
-    parts.push_back(std::move(*part));
-  }
+  const auto import_all = [&](const auto& import) -> Status {
+    parts.clear();
+    for (const ggml_tensor* weight : weights) {
+      auto part = import(static_cast<GgmlType>(weight->type), weight->data, ggml_nrows(weight), weight->ne[0]);
+      if (!part) return std::move(part.error());
+      parts.push_back(std::move(*part));
+    }
+    return {};
+  };
+  Status status = import_all([&](auto... of) { return import_gguf_for_int8(of..., parallel); });
+  const auto as_first = [&](const PackedW4& part) { return part.scale_type == parts[0].scale_type; };
+  if (status.ok() && !std::all_of(parts.begin(), parts.end(), as_first))  // f16 holds the scales of some alone
+    status = import_all([&](auto... of) { return import_gguf(of..., {}, parallel); });
+  if (!status.ok()) return failure(std::move(status));
   if (parts.size() == 1) return std::move(parts[0]);
   PackedW4 all{.k = parts[0].k,
                .slots = parts[0].slots,

@@ -47,16 +47,6 @@ Expected<LinearWeight> pack_int8(const WeightTensor& tensor, const WeightTensor&
   return LinearWeight(n, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)});
 }
 
-Expected<PackedW4> pack_blocks(const Parallel& parallel, const WeightTensor& tensor, Activations activations) {
-  const auto with = [&](std::optional<DType> scales) {
-    return import_gguf(tensor.type, tensor.data, tensor.extents[0], tensor.extents[1], scales, parallel);
-  };
-  constexpr index of_f16 = 32;  // blocks whose scales are f16 in the file
-  if (activations == Activations::int8 && ggml_format(tensor.type).block > of_f16)
-    if (auto packed = with(DType::f16)) return packed;
-  return with({});
-}
-
 // `scale`: of I8, from the matrix's first row on.
 Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
                                    const WeightTensor* scale, Activations activations) {
@@ -75,7 +65,9 @@ Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& fi
       return pack_int8(tensor, *scale);
     }
     if (tensor.dtype()) return pack_float(parallel, file, tensor);
-    auto packed = pack_blocks(parallel, tensor, activations);
+    const index n = tensor.extents[0], k = tensor.extents[1];
+    auto packed = activations == Activations::int8 ? import_gguf_for_int8(tensor.type, tensor.data, n, k, parallel)
+                                                   : import_gguf(tensor.type, tensor.data, n, k, {}, parallel);
     if (!packed) return failure(std::move(packed.error()));
     return LinearWeight(tensor.extents[0], std::move(*packed));
   }();
@@ -92,16 +84,22 @@ Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& fi
   if (tensor.rank != 3)
     return failure(StatusCode::corrupt_data, tensor.name + " has " + std::to_string(tensor.rank) +
                                                  " dimensions; a linear's weight must have 2, or 3 of experts");
-  std::vector<LinearWeight> experts;
-  for (index e = 0; e < tensor.extents[0]; ++e) {
-    WeightTensor own = scale ? *scale : WeightTensor();
-    if (scale) own.data += e * tensor.extents[1] * static_cast<index>(sizeof(float));
-    auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr, activations);
-    if (!made) return made;
-    experts.push_back(std::move(*made));
-  }
-  auto all = stacked(std::move(experts));
-  if (!all) return failure(all.error().code(), tensor.name + ": " + std::string(all.error().message()));
+  const auto experts = [&](Activations of_all) -> Expected<LinearWeight> {
+    std::vector<LinearWeight> each;
+    for (index e = 0; e < tensor.extents[0]; ++e) {
+      WeightTensor own = scale ? *scale : WeightTensor();
+      if (scale) own.data += e * tensor.extents[1] * static_cast<index>(sizeof(float));
+      auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr, of_all);
+      if (!made) return made;
+      each.push_back(std::move(*made));
+    }
+    auto all = stacked(std::move(each));
+    if (!all) return failure(all.error().code(), tensor.name + ": " + std::string(all.error().message()));
+    return all;
+  };
+  auto all = experts(activations);
+  // Where f16 holds the scales of some experts alone they are of two types, and so are all of them exact.
+  if (!all && activations == Activations::int8) all = experts(Activations::exact);
   return all;
 }
 

@@ -82,10 +82,8 @@ class LinearWeight {
   Form form_;
 };
 
-// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back. For int8
-// activations scales of GGUF's blocks of 256 are f16, a half or a quarter of what a token reads less: that rounds a
-// weight by 2^-12 of itself, where x is rounded by 2^-8 of its group's largest. Where f16 does not hold one they stay
-// f32.
+// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back. Blocks
+// of GGUF are packed by import_gguf, or for int8 activations by import_gguf_for_int8.
 Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
                                    Activations activations = Activations::exact);
 

@@ -47,6 +47,10 @@ inline Status check(const AwqWeight& weight);
 // f16 halves the bytes of the last and rounds them (2^-11 relative); where it does not hold one it is refused.
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k,
                                       std::optional<DType> scales = {}, const Parallel& parallel = serial());
+// For int8_activations: f16 in place of f32 where it holds all of them. That rounds a weight by 2^-12 of itself, where
+// x is rounded by 2^-8 of its group's largest, and a token reads a sixth (Q4_K) or an eighth (Q6_K) less.
+inline Expected<PackedW4> import_gguf_for_int8(GgmlType type, const void* bytes, index n, index k,
+                                               const Parallel& parallel = serial());
 
 // B of MatMulNBits: blocks of `group` inputs, the even input in the low nibble.
 struct OnnxWeight {
@@ -254,6 +258,15 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
   });
   if (!status) return failure(std::move(status));
   return weight;
+}
+
+inline Expected<PackedW4> import_gguf_for_int8(GgmlType type, const void* bytes, index n, index k,
+                                               const Parallel& parallel) {
+  bool wide = false;
+  with_block(type, [&]<class Block>(std::type_identity<Block>) { wide = Block::scale_type == DType::f32; });
+  if (wide)
+    if (auto packed = import_gguf(type, bytes, n, k, DType::f16, parallel)) return packed;
+  return import_gguf(type, bytes, n, k, {}, parallel);
 }
 
 inline Status check(const OnnxWeight& from) {

@@ -1,4 +1,4 @@
-#include "tools/busy_loops.hpp"
+#include "tools/bench/busy_loops.hpp"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>

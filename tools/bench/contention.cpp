@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "measure/timing.hpp"
-#include "tools/busy_loops.hpp"
+#include "tools/bench/busy_loops.hpp"
 #include "tools/commands.hpp"
 #include "tools/model_shapes.hpp"
 #include "tools/session.hpp"
