@@ -27,13 +27,17 @@
 // gpu report, one row, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
 // gpu report, one row, exact, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D CODEBOOK=1
 // gpu report, one row, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
+// gpu report, one row, exact, 6 bits: -D S=f16 -D BITS=6 -D ROWS=1
+// gpu report, one row, dp4a, 6 bits: -D S=f16 -D BITS=6 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
 // gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
 // gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, tiled, exact, codebook: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D CODEBOOK=1
 // gpu report, tiled, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
+// gpu report, tiled, dp4a, 6 bits: -D S=f16 -D BITS=6 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, preparing: -D PREPARES=1
 // gpu report says: codes do; four lanes share x, one by one, in each of its types, of which one is met
+// gpu report says of warps, exact, 6 bits: a lane waits for four lines, 96 bytes of 6 bits, so more is on its way
 #include "cl_kernels/linear/experts.clh"
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
@@ -50,8 +54,13 @@
 
 #define BLOCK 128
 #define PANEL 16
-#define LINE 64
-#define PER_WORD (32 / BITS)
+// Codes of a channel in a line, whose nibbles or bytes are a word, and the bytes of a line.
+#define PER_WORD (BITS == 8 ? 4 : 8)
+#define LINE (PANEL * (BITS == 8 ? 4 : BITS))
+// Codes become bytes before they are numbers.
+#if defined(CODEBOOK) || BITS == 5 || BITS == 6
+#define SPREAD
+#endif
 // Of a block: groups are 8 slots and more, and the first may have begun before.
 #define MOST_SEGMENTS (BLOCK / 8 + 1)
 
@@ -99,6 +108,7 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
 #define TAKE_CODEBOOK
 #endif
 
+#include "cl_kernels/linear/w4_line.clh"
 #ifdef PER_ITEM
 #ifdef CODEBOOK
 #include "cl_kernels/linear/w4_codebook_per_item.clh"
