@@ -64,7 +64,7 @@ class W4Codes {
       wide_codes_.emplace(core, scratch, weight.bits, words_of_block_, words_of_blocks(depth));
       return;
     }
-    order_ = order_of_words(core, scratch, words_of_block_, words_of_row_);
+    order_ = order_of_words(core, scratch, words_of_block_, words_of_row_).row_slice(0, 1);
     permuted_ = scratch.alloc("words of blocks", {1, loaded_words(core.device(), weight, depth)}, DType::i32);
     if (!weight.codebook.present()) return;
     const Shape most{1, looked_up_at_once(core.device(), depth)};
@@ -104,7 +104,7 @@ class W4Codes {
   }
   static index bytes_of_places(const Device& device, const W4Weight& weight) {
     const index row = row_of(device, weight);
-    return weight.has_upper_bits() ? WideCodes::bytes_besides(row) : 2 * 4 * row;
+    return weight.has_upper_bits() ? WideCodes::bytes_besides(device, row) : 2 * 4 * row;
   }
   index words_of_blocks(index depth) const { return round_up(depth, block_) / codes_.per_word() * panel_rows; }
 

@@ -1,6 +1,10 @@
 #include "npu_kernels/linear/w4_words.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <numeric>
+
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
@@ -10,6 +14,12 @@ constexpr index slots = w4_group_multiple;  // of a word
 
 std::int32_t log2_of(index power) {
   return static_cast<std::int32_t>(std::countr_zero(static_cast<std::uint64_t>(power)));
+}
+
+// Masks of whole slots for all lanes.
+index masked_at_once(const Device& device, index words_of_row) {
+  const index whole = std::lcm(slots, index{device.vector.align});
+  return std::min(round_up(index{device.vector.bytes}, whole), slots * words_of_row / 2);
 }
 
 }  // namespace
@@ -35,56 +45,34 @@ Tensor order_of_words(Core& core, Scratch& scratch, index words_of_block, index 
   core.vscalar(VectorOp::bit_and, part, part, size - 1);
   core.vscalar(VectorOp::shift_left, part, part, log2_of(panel_rows));
   core.vbinary(VectorOp::add, from, from, part);
-  return from;
+  return both;
 }
 
 WideCodes::WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, index words)
     : core_(core),
       bits_(bits),
       words_of_row_(words_of_a_row(core.device(), words_of_block, bits)),
-      lower_places_(order_of_words(core, scratch, words_of_block, words_of_row_)),
+      order_(order_of_words(core, scratch, words_of_block, words_of_row_)),
+      lower_places_(order_.row_slice(0, 1)),
       upper_places_(scratch.alloc("places of upper bits", {1, slots * words_of_row_}, DType::i32)),
-      masks_(scratch.alloc("masks", upper_places_.shape, DType::u8)),
-      factors_(scratch.alloc("factors", upper_places_.shape, DType::f16)),
+      masks_(scratch.alloc("masks", {1, masked_at_once(core.device(), words_of_row_)}, DType::u8)),
+      factors_(scratch.alloc("factors", masks_.shape, DType::f16)),
       lower_(scratch.alloc("lower words", {1, words}, DType::i32)),
       bytes_(scratch.alloc("codes in bytes", {1, slots * words}, DType::u8)),
       upper_bytes_(scratch.alloc("upper bits in bytes", bytes_.shape, DType::u8)) {
-  const Tensor part = scratch.alloc("parts of places", upper_places_.shape, DType::i32);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  make_masks(upper_places_, part);
-  make_places(part);
+  make_masks();
+  make_places();
 }
 
-index WideCodes::bytes_besides(index words_of_row) { return words_of_row * (2 * 4 + slots * (2 * 4 + 1 + 2)); }
-
-// From 16 s + n, word n of step s, to where it lies; and to the byte that has the upper bits of the word's slot.
-void WideCodes::make_places(const Tensor& part) {
-  const auto wide = static_cast<std::int32_t>(bits_ - 4);  // bytes of a channel's upper bits
-  const auto with = [&](VectorOp op, const Tensor& to, const Tensor& from, std::int32_t number) {
-    core_.vscalar(op, to, from, number);
-  };
-  core_.viota(part, {});
-  with(VectorOp::shift_right, part, part, log2_of(slots));
-  core_.vshuffle(upper_places_, lower_places_, part);
-  with(VectorOp::shift_right, part, upper_places_, log2_of(panel_rows));
-  with(VectorOp::add, part, part, 1);
-  with(VectorOp::shift_left, part, part, log2_of(4 * panel_rows));  // bytes of nibbles, of this step and those before
-  with(VectorOp::mul, upper_places_, upper_places_, wide);
-  core_.vbinary(VectorOp::add, upper_places_, upper_places_, part);
-  if (wide == 2) {
-    core_.viota(part, {});
-    with(VectorOp::shift_right, part, part, 1);
-    with(VectorOp::bit_and, part, part, 1);
-    core_.vbinary(VectorOp::add, upper_places_, upper_places_, part);
-  }
-  const Tensor step = part.slice(0, 1, 0, words_of_row_);
-  with(VectorOp::shift_right, step, lower_places_, log2_of(panel_rows));
-  with(VectorOp::mul, step, step, 4 * wide);
-  core_.vbinary(VectorOp::add, lower_places_, lower_places_, step);
+index WideCodes::bytes_besides(const Device& device, index words_of_row) {
+  return words_of_row * (2 * 4 + slots * 4) + masked_at_once(device, words_of_row) * (1 + 2);
 }
 
 // Upper bits of slot j start at bit j, or at 4 (j % 2) + 2 (j / 4) of their byte.
-void WideCodes::make_masks(const Tensor& place, const Tensor& part) {
+void WideCodes::make_masks() {
+  const Tensor both = upper_places_.slice(0, 1, 0, 2 * masks_.columns()).reshape({2, masks_.columns()});
+  const Tensor place = both.row_slice(0, 1), part = both.row_slice(1, 1);
   const auto with = [&](VectorOp op, const Tensor& to, std::int32_t number) { core_.vscalar(op, to, to, number); };
   core_.viota(place, {});
   with(VectorOp::bit_and, place, std::int32_t{slots - 1});
@@ -101,6 +89,32 @@ void WideCodes::make_masks(const Tensor& place, const Tensor& part) {
   core_.vbinary(VectorOp::div, factors_, factors_, part);
   with(VectorOp::mul, part, bits_ == 6 ? 3 : 1);
   core_.vcast(masks_, part);
+}
+
+// From 16 s + n, word n of step s, to where it lies; and, of each slot of it, to the byte that has its upper bits.
+void WideCodes::make_places() {
+  const auto wide = static_cast<std::int32_t>(bits_ - 4);  // bytes of a channel's upper bits
+  const Tensor by_rows = upper_places_.reshape({slots, words_of_row_});
+  const Tensor upper = order_.row_slice(1, 1), step = by_rows.row_slice(0, 1), channel = by_rows.row_slice(1, 1);
+  const auto with = [&](VectorOp op, const Tensor& to, const Tensor& from, std::int32_t number) {
+    core_.vscalar(op, to, from, number);
+  };
+  with(VectorOp::shift_right, step, lower_places_, log2_of(panel_rows));
+  with(VectorOp::add, upper, step, 1);
+  with(VectorOp::shift_left, upper, upper, log2_of(4 * panel_rows));  // bytes of nibbles, of this step and those before
+  with(VectorOp::mul, channel, lower_places_, wide);
+  core_.vbinary(VectorOp::add, upper, upper, channel);
+  with(VectorOp::mul, step, step, 4 * wide);
+  core_.vbinary(VectorOp::add, lower_places_, lower_places_, step);
+
+  core_.viota(upper_places_, {});
+  with(VectorOp::shift_right, upper_places_, upper_places_, log2_of(slots));
+  core_.vshuffle(upper_places_, upper, upper_places_);
+  if (wide == 1) return;
+  core_.viota(upper, {});  // the second byte is that of slots 2, 3, 6 and 7
+  with(VectorOp::shift_right, upper, upper, 1);
+  with(VectorOp::bit_and, upper, upper, 1);
+  core_.vbinary(VectorOp::add, by_rows, by_rows, upper);
 }
 
 // Whole rows, and what is left: a place beyond the source gives 0.

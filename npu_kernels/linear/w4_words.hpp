@@ -38,8 +38,8 @@ inline Tensor in_blocks(Tensor codes, index block, Shape shape) {
 
 // A row of a permutation of words: blocks that fill the lanes, and steps that end where an operand may start.
 index words_of_a_row(const Device& device, index words_of_block, index bits);
-// Where the words of such a row come from: word j of channel n of a block goes from 16 j + n to j + n words_of_block;
-// both are powers of two.
+// Where the words of such a row come from, and a row of scratch: word j of channel n of a block goes from 16 j + n to
+// j + n words_of_block; both are powers of two.
 Tensor order_of_words(Core& core, Scratch& scratch, index words_of_block, index words_of_row);
 
 // Codes of five and six bits become bytes, in the order of blocks of so many words.
@@ -49,20 +49,20 @@ class WideCodes {
   WideCodes(Core& core, Scratch& scratch, index bits, index words_of_block, index words);
   // Of the vector unit's memory, for each of them and besides.
   static constexpr index bytes_of_word = 4 + 2 * w4_group_multiple;
-  static index bytes_besides(index words_of_row);
+  static index bytes_besides(const Device& device, index words_of_row);
   // [1, words of steps as they lie] -> u8 [1, codes of so many words]; those beyond the last step are zeros.
   Tensor operator()(const Tensor& steps, index words);
 
  private:
-  void make_places(const Tensor& part);
-  void make_masks(const Tensor& place, const Tensor& part);
+  void make_masks();
+  void make_places();
   void shuffle(const Tensor& to, const Tensor& from, const Tensor& places);
   void cut_out(const Tensor& bytes);
 
   Core& core_;
   index bits_, words_of_row_;
-  Tensor lower_places_, upper_places_;  // of a row of the permutation
-  Tensor masks_, factors_;  // of its codes: where the upper bits are in their byte, and what brings them above
+  Tensor order_, lower_places_, upper_places_;  // of a row of the permutation
+  Tensor masks_, factors_;  // of codes: where the upper bits are in their byte, and what brings them above
   Tensor lower_, bytes_, upper_bytes_;
 };
 

@@ -161,7 +161,9 @@ std::size_t declined_of_linears(const Npu& npu) {
                          LinearShape{.m = m, .n = n, .k = k, .type = DType::f32, .weight = DType::f32},
                          LinearInt8Shape{.m = m, .n = n, .k = k}, LinearW4a16Shape{.m = m, .n = n, .k = k},
                          LinearW4a16Shape{.m = m, .n = n, .k = k, .group = 32, .type = DType::f32},
-                         LinearW4a16Shape{.m = m, .n = n, .k = k, .compute = W4Compute::int8_activations});
+                         LinearW4a16Shape{.m = m, .n = n, .k = k, .compute = W4Compute::int8_activations},
+                         LinearW4a16Shape{.m = m, .n = n, .k = k, .group = 32, .bits = 5},
+                         LinearW4a16Shape{.m = m, .n = n, .k = k, .group = 16, .scales = DType::f32, .bits = 6});
   }
   return count;
 }
@@ -180,7 +182,7 @@ std::size_t declined_of_attention(const Npu& npu) {
 }
 
 // A tile of codes on its way to global memory has the matrix unit's rows, which are twice a panel's here.
-TEST(scarce_devices, codes_of_four_bits_are_multiplied_in_64_kilobytes) {
+TEST(scarce_devices, codes_are_multiplied_in_64_kilobytes) {
   test::each_description([](const std::string& name, const Json& device) {
     if (name != "hexagon-htp-like") return;
     for (const std::int64_t kilobytes : {64, 128, 256, 512}) {
@@ -188,12 +190,13 @@ TEST(scarce_devices, codes_of_four_bits_are_multiplied_in_64_kilobytes) {
       const auto npu = Npu::make({.device = small.text});
       ASSERT_TRUE(npu.has_value());
       for (const index m : {1, 256})
-        for (const DType type : {DType::f16, DType::f32}) {
-          AbsentTensors tensors;
-          const Status status =
-              supports(*npu, LinearW4a16Shape{.m = m, .n = 1024, .k = 4096, .type = type}.make(tensors));
-          EXPECT_TRUE(status.ok()) << small.what << ": " << status.message();
-        }
+        for (const DType type : {DType::f16, DType::f32})
+          for (const index bits : {4, 5, 6}) {
+            AbsentTensors tensors;
+            const LinearW4a16Shape shape{.m = m, .n = 1024, .k = 4096, .type = type, .bits = bits};
+            const Status status = supports(*npu, shape.make(tensors));
+            EXPECT_TRUE(status.ok()) << small.what << ", " << bits << " bits: " << status.message();
+          }
     }
   });
 }
