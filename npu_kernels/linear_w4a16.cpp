@@ -1,4 +1,4 @@
-// y = x w^T + bias with w in codes of four or eight bits.
+// y = x w^T + bias with w in codes of four to eight bits.
 //
 //   exact_float       vector  x -> halves, codes as they are (w4_groups.hpp)
 //   int8_activations  vector  x -> bytes of each segment, codes as they are (w4_groups.hpp)
@@ -40,7 +40,7 @@ std::function<void(Core&)> in_f16(GlobalMemory& memory, const RowSource& x, cons
                     .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16}},
                     .sum = DType::f32,
                     .segments = {{0, x.depth}},
-                    .source_bits = bits(weight.codes.dtype),
+                    .source_bits = weight.bits,
                     .making_bytes = dequantized_bytes(device, weight),
                     .making_depth = weight.group,
                     .making_passes = dequantized_passes(device, weight)};
@@ -62,7 +62,7 @@ std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
 // Codes are put in order word by word within a block (w4_weight.hpp).
 Status declined(const Device& device, const LinearW4a16<Host>& op) {
   if (Status status = lacks_products(device, DType::f16, DType::f32); !status.ok()) return status;
-  const index block = device.fractal_block(DType::f16), codes = 32 / op.bits;
+  const index block = device.fractal_block(DType::f16), codes = w4_step_slots(op.bits);
   if (block % codes == 0 && std::has_single_bit(static_cast<std::uint64_t>(block / codes))) return {};
   return unsupported(device.name + " multiplies f16 in steps of k = " + std::to_string(block) + "; for codes of " +
                      std::to_string(op.bits) + " bits k must be " + std::to_string(codes) + " times a power of two");

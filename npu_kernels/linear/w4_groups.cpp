@@ -5,17 +5,13 @@
 #include <numeric>
 
 #include "npu_kernels/backend/row_partition.hpp"
+#include "npu_kernels/linear/w4_words.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 
 namespace {
-
-index words_of_a_row(const Device& device, index words_of_block) {
-  const index lanes = device.vector.bytes / 4, block = words_of_block * panel_rows;
-  return block * std::max<index>(1, lanes / block);
-}
 
 // Codes of `depth` slots that are looked up at once: whole blocks of 16 channels, in an eighth of the vector unit's
 // memory.
@@ -34,8 +30,11 @@ index bytes_of_look_up(const Device& device, const W4Weight& weight, index depth
 
 // Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out,
 // whose blocks have the unit's rows.
-index bytes_of_stored_slot(const Device& device, const RowSource& codes) {
-  return 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * round_up(panel_rows, device.matrix.m_granule);
+index bytes_of_stored_slot(const Device& device, const W4Weight& weight) {
+  const index words = weight.has_upper_bits()
+                          ? 2 * 4 * words_of_step(weight.bits) + WideCodes::bytes_of_word * panel_rows
+                          : 3 * 4 * panel_rows;
+  return words / weight.codes.per_word() + 2 * 2 * round_up(panel_rows, device.matrix.m_granule);
 }
 
 // Tiles (MakeTile) of codes, of codes less their middle, or of values of the codebook, as the matrix unit's floats,
@@ -45,6 +44,7 @@ index bytes_of_stored_slot(const Device& device, const RowSource& codes) {
 //
 //   load_vector  words    vector  permuted, upper bit of each code turned, unpacked    the matrix unit, or store
 //                                 permuted, looked up, some blocks at once
+//                                 permuted, joined to bytes (w4_words.hpp), less their middle
 class W4Codes {
  public:
   // Up to `depth` slots at once; `ahead` loads are on their way.
@@ -52,16 +52,20 @@ class W4Codes {
       : core_(core),
         codes_(weight.codes),
         less_middle_(less_middle),
+        middle_(weight.middle),
         block_(core.device().fractal_block(DType::f16)),
         at_once_(depth),
         words_of_block_(block_ / codes_.per_word()),
-        words_of_row_(words_of_a_row(core.device(), words_of_block_)),
-        words_(core.ring("words", Space::vector, {1, round_up(words_of(codes_, depth) * panel_rows, words_of_row_)},
-                         DType::i32, {ahead, Pipe::load_vector, Pipe::vector})),
-        order_(scratch.alloc("order of words", {2, words_of_row_}, DType::i32)),
-        permuted_(scratch.alloc("words of blocks", {1, round_up(words_of(codes_, depth) * panel_rows, words_of_row_)},
-                                DType::i32)) {
-    make_order();
+        words_of_step_(words_of_step(weight.bits)),
+        words_of_row_(row_of(core.device(), weight)),
+        words_(core.ring("words", Space::vector, {1, loaded_words(core.device(), weight, depth)}, DType::i32,
+                         {ahead, Pipe::load_vector, Pipe::vector})) {
+    if (weight.has_upper_bits()) {
+      wide_codes_.emplace(core, scratch, weight.bits, words_of_block_, words_of_blocks(depth));
+      return;
+    }
+    order_ = order_of_words(core, scratch, words_of_block_, words_of_row_);
+    permuted_ = scratch.alloc("words of blocks", {1, loaded_words(core.device(), weight, depth)}, DType::i32);
     if (!weight.codebook.present()) return;
     const Shape most{1, looked_up_at_once(core.device(), depth)};
     values_ = scratch.alloc("values", most, DType::i8);
@@ -69,18 +73,18 @@ class W4Codes {
   }
   // Of the vector unit's memory.
   static index bytes(const Device& device, const W4Weight& weight, index depth, std::uint32_t ahead) {
-    const RowSource& codes = weight.codes;
-    const index row = words_of_a_row(device, device.fractal_block(DType::f16) / codes.per_word());
-    return 4 * ((index{ahead} + 1) * round_up(words_of(codes, depth) * panel_rows, row) + 2 * row) +
+    const index loaded = 4 * loaded_words(device, weight, depth);
+    const index words = round_up(depth, device.fractal_block(DType::f16)) / weight.codes.per_word() * panel_rows;
+    return ahead * loaded + bytes_of_places(device, weight) +
+           (weight.has_upper_bits() ? words * WideCodes::bytes_of_word : loaded) +
            bytes_of_look_up(device, weight, depth);
   }
   // How many slots so many bytes of it hold where the tiles are stored.
   static index stored_slots_in(const Device& device, const W4Weight& weight, index bytes) {
-    const index block = device.fractal_block(DType::f16);
-    const index order = 2 * 4 * words_of_a_row(device, block / weight.codes.per_word());
-    return round_down((bytes - order - bytes_of_look_up(device, weight, weight.codes.depth)) /
-                          bytes_of_stored_slot(device, weight.codes),
-                      std::max<index>(block, 64));
+    const index places = bytes_of_places(device, weight);
+    return round_down(
+        (bytes - places - bytes_of_look_up(device, weight, weight.codes.depth)) / bytes_of_stored_slot(device, weight),
+        std::max<index>(device.fractal_block(DType::f16), 64));
   }
   // Channels [row, row + rows) of a panel's first on, slots [k, k + depth) of a block's first on, filled up to blocks.
   void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
@@ -90,42 +94,47 @@ class W4Codes {
   }
 
  private:
+  // Those of less than a row of the permutation are filled up; WideCodes fills up what it makes of them.
+  static index loaded_words(const Device& device, const W4Weight& weight, index depth) {
+    const index words = words_of(weight.codes, depth) * words_of_step(weight.bits);
+    return weight.has_upper_bits() ? words : round_up(words, row_of(device, weight));
+  }
+  static index row_of(const Device& device, const W4Weight& weight) {
+    return words_of_a_row(device, device.fractal_block(DType::f16) / weight.codes.per_word(), weight.bits);
+  }
+  static index bytes_of_places(const Device& device, const W4Weight& weight) {
+    const index row = row_of(device, weight);
+    return weight.has_upper_bits() ? WideCodes::bytes_besides(row) : 2 * 4 * row;
+  }
+  index words_of_blocks(index depth) const { return round_up(depth, block_) / codes_.per_word() * panel_rows; }
+
   void panel(const Tensor& tile, index row, index k, index depth) {
-    const index count = words_of(codes_, depth) * panel_rows, padded = round_up(count, words_of_row_);
-    core_.copy(by_axes(words_.acquire().slice(0, 1, 0, count)).at(0, 0).split(0, panel_rows),
-               codes_.panels.at(0, row / panel_rows).slice(0, k / codes_.per_word(), count / panel_rows));
+    const index steps = words_of(codes_, depth), count = steps * words_of_step_;
+    core_.copy(by_axes(words_.acquire().slice(0, 1, 0, count)).at(0, 0).split(0, words_of_step_),
+               codes_.panels.at(0, row / panel_rows).slice(0, k / codes_.per_word(), steps));
     words_.commit();
+    if (wide_codes_) {
+      const Tensor codes = (*wide_codes_)(words_.wait().slice(0, 1, 0, count), words_of_blocks(depth));
+      words_.release();
+      return floats(tile, codes, less_middle_ ? middle_ : 0);
+    }
+    const index padded = round_up(count, words_of_row_);
     const Tensor words = words_.wait().slice(0, 1, 0, padded), permuted = permuted_.slice(0, 1, 0, padded);
     if (padded > count) core_.vfill(words.slice(0, 1, count, padded - count), 0);
     const Shape rows_of_blocks{padded / words_of_row_, words_of_row_};
-    core_.vshuffle(permuted.reshape(rows_of_blocks), words.reshape(rows_of_blocks), order_.row_slice(0, 1));
+    core_.vshuffle(permuted.reshape(rows_of_blocks), words.reshape(rows_of_blocks), order_);
     words_.release();
     if (look_up_) return look_up(tile, permuted);
-    Tensor codes = permuted;
-    codes.dtype = less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype;
-    codes.layout = Layout::nz;
-    codes.block = block_;
-    codes.pitch = panel_rows;
-    codes.shape = tile.shape;
-    core_.vcast(tile, codes);
+    floats(tile, as(permuted, less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype));
   }
 
-  // Word j of channel n of a block goes from 16 j + n to j + n words_of_block; both are powers of two.
-  void make_order() {
-    const AutoBarrier chain = core_.auto_barrier(Pipe::vector);
-    const Tensor from = order_.row_slice(0, 1), part = order_.row_slice(1, 1);
-    const auto size = static_cast<std::int32_t>(words_of_block_);
-    std::int32_t bits_of_word = 0;
-    while (1 << bits_of_word < size) ++bits_of_word;
-    core_.viota(part, {});
-    core_.vscalar(VectorOp::bit_and, from, part, -size * std::int32_t{panel_rows});  // the block's first
-    core_.vscalar(VectorOp::shift_right, part, part, bits_of_word);
-    core_.vscalar(VectorOp::bit_and, part, part, std::int32_t{panel_rows - 1});
-    core_.vbinary(VectorOp::add, from, from, part);
-    core_.viota(part, {});
-    core_.vscalar(VectorOp::bit_and, part, part, size - 1);
-    core_.vscalar(VectorOp::shift_left, part, part, std::int32_t{4});
-    core_.vbinary(VectorOp::add, from, from, part);
+  // Codes that lie in the order of the tile's blocks.
+  void floats(const Tensor& tile, const Tensor& codes, float less = 0) {
+    const Tensor blocks = in_blocks(codes, block_, tile.shape);
+    if (less != 0)
+      core_.vscalar(VectorOp::sub, tile, blocks, less);
+    else
+      core_.vcast(tile, blocks);
   }
 
   // Values of whole blocks lie as the tile has them, but for where the tile's blocks begin.
@@ -135,22 +144,20 @@ class W4Codes {
     codes.pitch = codes.shape.columns;
     for (index k = 0, slots = 0; k < tile.columns(); k += slots) {
       slots = std::min(values_.columns() / panel_rows, tile.columns() - k);
-      Tensor values = values_.slice(0, 1, 0, panel_rows * slots);
+      const Tensor values = values_.slice(0, 1, 0, panel_rows * slots);
       (*look_up_)(values, codes.slice(0, 1, panel_rows * k, panel_rows * slots));
-      values.layout = Layout::nz;
-      values.block = block_;
-      values.pitch = panel_rows;
-      values.shape = {tile.rows(), slots};
-      core_.vcast(tile.slice(0, tile.rows(), k, slots), values);
+      floats(tile.slice(0, tile.rows(), k, slots), values);
     }
   }
 
   Core& core_;
   RowSource codes_;
   bool less_middle_;
-  index block_, at_once_, words_of_block_, words_of_row_;  // of a row of the permutation: blocks that fill the lanes
+  float middle_;
+  index block_, at_once_, words_of_block_, words_of_step_, words_of_row_;  // of a row of the permutation
   Ring words_;
   Tensor order_, permuted_;
+  std::optional<WideCodes> wide_codes_;
   std::optional<CodeValues> look_up_;
   Tensor values_;
 };
@@ -258,7 +265,7 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
                       .makes_room = true};
   for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
     op.plan.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
-  op.plan.products.source_bits = bits(weight.codes.dtype);
+  op.plan.products.source_bits = weight.bits;
   op.codes = laid_out(memory, "codes", codes_as_they_are(weight, op.less_middle()), op.plan.products);
   op.plan.tiles = product_tiles(device, memory.cores(), op.plan.products, op.codes.as_used);
   make_room_for_epilogue(device, op);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "npu_kernels/linear/w4_words.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -19,9 +20,10 @@ RowTile tile_of_groups(const Device& device, RowTile room, index group) {
 
 W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   const index n = op.y.extents[1], slots = op.slots();
-  const ConstView<3> words{op.codes.data, DType::i32, {op.codes.extents[0], op.codes.extents[1], panel_rows}};
+  const ConstView<3> words{
+      op.codes.data, DType::i32, {op.codes.extents[0], op.codes.extents[1], words_of_step(op.bits)}};
   W4Weight weight{.codes = {.panels = memory.bind("codes", words),
-                            .dtype = op.bits == 4 ? DType::u4 : DType::u8,
+                            .dtype = op.bits == 8 ? DType::u8 : DType::u4,
                             .count = n,
                             .depth = slots}};
   const auto per_group = [&](const char* name, const ConstView<3>& view) {
@@ -33,7 +35,8 @@ W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   weight.offsets = per_group("offsets", op.offsets);
   weight.codebook = memory.bind_optional("codebook", op.codebook);
   weight.group = op.group == 0 ? std::max<index>(slots, 1) : std::min(op.group, std::max<index>(slots, 1));
-  weight.middle = op.bits == 4 ? 8 : 128;
+  weight.bits = op.bits;
+  weight.middle = static_cast<float>(1 << (op.bits - 1));
   return weight;
 }
 
@@ -69,8 +72,8 @@ namespace {
 // Words of a panel's columns side by side; next to nothing of what is not there.
 TileForm panel_form(const RowSource& source, index columns) {
   if (source.count == 0) return {"of panels", Space::vector, {1, 2}, DType::f16};
-  return {
-      "of panels", Space::vector, {1, ceil_div(columns, source.per_word()) * panel_rows}, source.panels.first.dtype};
+  const index words = ceil_div(columns, source.per_word()) * source.panels.extent(2);
+  return {"of panels", Space::vector, {1, words}, source.panels.first.dtype};
 }
 
 // Where whole groups start behind one that a tile begins in: at the alignment of the vector unit, in bytes or more.
@@ -106,12 +109,16 @@ class DequantizedTiles {
         w_(scratch.alloc("w", {panel_rows, at_once_.depth}, wide_ ? DType::f32 : DType::f16)),
         halves_(wide_ ? scratch.alloc("w in f16", w_.shape, DType::f16) : w_) {
     for (std::size_t i = 0; i < sources; ++i) {
-      if (from_[i].count == 0) continue;
+      if (from_[i].count == 0 || (i == codes && weight.has_upper_bits())) continue;
       const index columns = i == codes ? at_once_.depth : groups_at_once();
       const index words = std::max<index>(2, ceil_div(columns, from_[i].per_word()));
       turned_[i] = scratch.alloc("turned words", {panel_rows, words}, from_[i].panels.first.dtype);
     }
-    if (!weight.shifts() && (!wide_ || weight.codebook.present()))
+    if (weight.has_upper_bits()) {
+      const index block = core.device().fractal_block(DType::f16) / from_[codes].per_word();
+      wide_codes_.emplace(core, scratch, weight.bits, block, words_of(from_[codes], at_once_.depth) * panel_rows);
+    }
+    if (weight.has_upper_bits() || (!weight.shifts() && (!wide_ || weight.codebook.present())))
       bytes_ = scratch.alloc("codes in bytes", w_.shape, DType::i8);
     if (weight.codebook.present()) look_up_.emplace(core, scratch, weight.codebook, bytes_.shape);
   }
@@ -168,7 +175,8 @@ class DequantizedTiles {
   void load(const Piece& piece) {
     const auto to = panels_.acquire();
     const auto load = [&](std::size_t i, index place, index first, index count) {
-      core_.copy(by_axes(to[i].slice(0, 1, place * panel_rows, count * panel_rows)).at(0, 0).split(0, panel_rows),
+      const index words = from_[i].panels.extent(2);
+      core_.copy(by_axes(to[i].slice(0, 1, place * words, count * words)).at(0, 0).split(0, words),
                  from_[i].panels.at(0, piece.row / panel_rows).slice(0, first, count));
     };
     load(codes, 0, piece.k / from_[codes].per_word(), words_of(from_[codes], piece.depth));
@@ -181,18 +189,16 @@ class DequantizedTiles {
 
   // Rows of channels, of the source's own type: some words of the panel, from the first column on.
   Tensor turned(const Tensor& panel, std::size_t which, index first, index words) {
-    const index per_word = from_[which].per_word();
-    Tensor rows = turned_[which].slice(0, panel_rows, 0, words);
-    core_.vtranspose(rows, panel.slice(0, 1, first * panel_rows, words * panel_rows).reshape({words, panel_rows}));
-    rows.dtype = from_[which].dtype;
-    rows.shape.columns *= per_word;
-    rows.pitch *= per_word;
-    return rows;
+    const Tensor some = panel.slice(0, 1, first * panel_rows, words * panel_rows);
+    const Tensor rows = turned_[which].slice(0, panel_rows, 0, words);
+    core_.vtranspose(rows, some.reshape({words, panel_rows}));
+    return elements_of(rows, from_[which].dtype);
   }
 
   // What codes stand for before their zero is taken and they are scaled: in w where that comes first, or is in f32.
   Tensor values(const Piece& piece, const Tensor& w, const Tensor& panel) {
     const index words = words_of(from_[codes], piece.depth);
+    if (wide_codes_) return wide_values(piece, w, panel.slice(0, 1, 0, words * words_of_step(weight_.bits)));
     const Tensor all = turned(panel, codes, 0, words);
     Tensor q = all.slice(0, piece.rows, 0, piece.depth);
     const auto bytes = [&] { return bytes_.slice(0, piece.rows, 0, piece.depth); };
@@ -211,6 +217,19 @@ class DequantizedTiles {
     return to;
   }
 
+  Tensor wide_values(const Piece& piece, const Tensor& w, const Tensor& steps) {
+    const index block = core_.device().fractal_block(DType::f16), padded = round_up(piece.depth, block);
+    const Tensor all = (*wide_codes_)(steps, padded / from_[codes].per_word() * panel_rows);
+    const Tensor rows = as(bytes_.slice(0, piece.rows, 0, padded), DType::u8);
+    core_.vunpack_nz(rows, in_blocks(all, block, rows.shape));
+    const Tensor q = rows.slice(0, piece.rows, 0, piece.depth);
+    if (weight_.shifts())
+      core_.vcast(w, q);
+    else
+      core_.vscalar(VectorOp::sub, w, q, weight_.middle);
+    return w;
+  }
+
   static constexpr std::size_t codes = 0, scales = 1, shifts = 2, sources = 3;
   Core& core_;
   W4Weight weight_;
@@ -220,6 +239,7 @@ class DequantizedTiles {
   TupleRing<sources> panels_;  // of what a piece is made from, with one pair of flags
   std::array<Tensor, sources> turned_;
   std::optional<CodeValues> look_up_;
+  std::optional<WideCodes> wide_codes_;
   Tensor bytes_, w_, halves_;  // halves_: of w_, where that is f32
 };
 
@@ -232,8 +252,12 @@ index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot) {
                   round_down(std::min<index>(room, 8192), std::max<index>(block, 64)));
 }
 
-index dequantized_bytes(const Device& device, const W4Weight& weight) { return is_wide(device, weight) ? 8 : 4; }
-double dequantized_passes(const Device& device, const W4Weight& weight) { return is_wide(device, weight) ? 12 : 6; }
+index dequantized_bytes(const Device& device, const W4Weight& weight) {
+  return (is_wide(device, weight) ? 8 : 4) + (weight.has_upper_bits() ? 4 : 0);
+}
+double dequantized_passes(const Device& device, const W4Weight& weight) {
+  return (is_wide(device, weight) ? 12 : 6) + (weight.has_upper_bits() ? 6 : 0);
+}
 
 TileMaker dequantized(const W4Weight& weight) {
   return [weight](Core& core, Scratch& scratch, RowTile at_once, std::uint32_t ahead) {

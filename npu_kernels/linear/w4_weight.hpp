@@ -1,5 +1,5 @@
-// A weight of codes of four or eight bits, w = (q - zero) scale, or q scale + offset, one for each group of slots, or
-// codebook[q] scale:
+// A weight of codes of four, five, six or eight bits, w = (q - zero) scale, or q scale + offset, one for each group of
+// slots, or codebook[q] scale:
 //
 //   codes, scales, zeros, offsets     panels of words and of groups, each transposed as it is read (operand.hpp)
 //   slots   0 .. group-1 | group .. 2 group-1 | ..        a tile may start within a group: its rest comes first
@@ -21,8 +21,10 @@ struct W4Weight {
   RowSource codes = {}, scales = {}, zeros = {}, offsets = {};  // zeros and offsets of count 0: not given
   NdTensor codebook = {};                                       // not present: a code is its own value
   index group = 0;                                              // slots
+  index bits = 4;  // of a code; of 5 and 6 `codes` has words of u4 (w4_words.hpp)
   float middle = 8;
 
+  bool has_upper_bits() const { return bits == 5 || bits == 6; }
   bool shifts() const { return zeros.count > 0 || offsets.count > 0; }
   const RowSource& zeros_or_offsets() const { return zeros.count > 0 ? zeros : offsets; }
 };

@@ -1,7 +1,7 @@
 // Products of f16 come bit for bit in the order of the device, whatever the tiles, and near to f64; tiles of awkward
 // shapes fit the smallest memory.
 #include <cmath>
-#include <utility>
+#include <tuple>
 
 #include "npu_kernels/backend/program.hpp"
 #include "shapes/linear.hpp"
@@ -93,9 +93,9 @@ TEST(LinearProgram, TilesFitASmallMemory) {
   expect_fits(LinearInt8Shape{237, 159, 740, f16, f32});
 }
 
-// Shapes of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift; a
-// codebook's values take room beside it.
-TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
+// Shapes of codes: what the epilogue of groups keeps grows with the groups of a product, and with a shift; a
+// codebook's values take room beside it, and what upper bits are cut out with.
+TEST(LinearProgram, TilesOfCodesFitASmallMemory) {
   struct Codes {
     Size size;
     index group;
@@ -108,13 +108,18 @@ TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
                          {{512, 36, 40}, 40},
                          {{512, 36, 56}, 56}})
     for (const DType x : {DType::f16, DType::f32})
-      for (const auto& [zeros, codebook] : {std::pair{false, false}, {true, false}, {false, true}}) {
+      for (const auto& [zeros, codebook, bits] : {std::tuple<bool, bool, index>{false, false, 4},
+                                                  {true, false, 4},
+                                                  {false, true, 4},
+                                                  {false, false, 5},
+                                                  {true, false, 6}}) {
         const LinearW4a16Shape shape{.m = c.size.m,
                                      .n = c.size.n,
                                      .k = c.size.k,
                                      .group = c.group,
                                      .type = x,
                                      .to = DType::f32,
+                                     .bits = bits,
                                      .has_zeros = zeros,
                                      .has_codebook = codebook,
                                      .bias = DType::f32};

@@ -117,7 +117,8 @@ TEST(shares, packed_weights) {
 }
 
 // The misses, with a low floor: on ascend-a2-like codes pass the vector cores and the L2 as f16, eight times their
-// bytes. Other layers of Llama 8B than the square one have other tiles: they must fit the vector unit's memory.
+// bytes, and upper bits are its vector unit's work. Other layers of Llama 8B than the square one have other tiles: they
+// must fit the vector unit's memory.
 TEST(shares, linear_w4a16) {
   struct W4 {
     const char* device;
@@ -125,7 +126,7 @@ TEST(shares, linear_w4a16) {
     index group;
     bool zeros;
     double floor;
-    index m = 1, n = 4096;
+    index m = 1, n = 4096, bits = 4;
   };
   constexpr NpuActivations exact = NpuActivations::exact, f16 = NpuActivations::f16;
   for (const W4& c : {W4{"hexagon-htp-like", exact, 128, false, 0.97},
@@ -139,12 +140,20 @@ TEST(shares, linear_w4a16) {
                       {"ascend-a2-like", exact, 128, true, 0.33, 512, 6144},
                       {"ascend-a2-like", exact, 128, true, 0.24, 128},
                       {"ascend-a2-like", exact, 128, true, 0.31, 512},
-                      {"hexagon-htp-like", exact, 128, true, 0.26, 512}}) {
+                      {"hexagon-htp-like", exact, 128, true, 0.26, 512},
+                      {"hexagon-htp-like", exact, 32, false, 0.97, 1, 4096, 5},
+                      {"hexagon-htp-like", exact, 32, false, 0.97, 1, 4096, 6},
+                      {"hexagon-htp-like", f16, 32, false, 0.81, 1, 4096, 5},
+                      {"hexagon-htp-like", f16, 32, false, 0.96, 1, 4096, 6},
+                      {"ascend-a2-like", exact, 32, false, 0.30, 1, 4096, 5},
+                      {"ascend-a2-like", exact, 32, false, 0.34, 1, 4096, 6},
+                      {"ascend-a2-like", f16, 32, false, 0.28, 1, 4096, 5},
+                      {"ascend-a2-like", f16, 32, false, 0.32, 1, 4096, 6}}) {
     AbsentTensors tensors;
-    const LinearW4a16Shape at{.m = c.m, .n = c.n, .group = c.group, .has_zeros = c.zeros};
-    const std::string what = std::string("linear_w4a16, ") + (c.mode == f16 ? "f16" : "exact") + ", groups of " +
-                             std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") + std::to_string(c.m) + " x " +
-                             std::to_string(c.n) + " x 4096";
+    const LinearW4a16Shape at{.m = c.m, .n = c.n, .group = c.group, .bits = c.bits, .has_zeros = c.zeros};
+    const std::string what = "linear_w4a16, " + std::to_string(c.bits) + " bits, " + (c.mode == f16 ? "f16" : "exact") +
+                             ", groups of " + std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") +
+                             std::to_string(c.m) + " x " + std::to_string(c.n) + " x 4096";
     expect_share(what, c.device, at.make(tensors), c.floor, c.mode);
   }
 }

@@ -209,7 +209,13 @@ inline std::vector<Problem> small_linear() {
           {"linear_w4a16, int8_activations, one group", w4({.group = 0, .compute = in_bytes, .m = 3, .k = 264})},
           {"linear_w4a16, int8_activations, many groups",
            w4({.group = 32, .compute = in_bytes, .m = 1, .n = 16, .k = 256})},
-          {"linear_w4a16, int8_activations, 8 bits", w4({.compute = in_bytes, .bits = 8, .m = 40}), true}};
+          {"linear_w4a16, int8_activations, 8 bits", w4({.compute = in_bytes, .bits = 8, .m = 40}), true},
+          {"linear_w4a16, 5 bits", w4({.bits = 5})},
+          {"linear_w4a16, 6 bits, symmetric", w4({.symmetric = true, .bits = 6})},
+          {"linear_w4a16, 6 bits, int8_activations", w4({.compute = in_bytes, .bits = 6})},
+          {"linear_w4a16, 5 bits, activations f16", w4({.activations = in_f16, .bits = 5})},
+          {"linear_w4a16, 6 bits, symmetric, activations f16",
+           w4({.symmetric = true, .activations = in_f16, .bits = 6, .m = 40})}};
 }
 
 }  // namespace inlay::npu::test
