@@ -50,6 +50,8 @@ codes, integers = rng.integers(-128, 128, (n, k), np.int8), rng.integers(-128, 1
 found = inlay.pack_linear_int8(codes)(integers, dtype=np.int32)
 expect(np.array_equal(found, integers.astype(np.int32) @ codes.astype(np.int32).T), "pack_linear_int8")
 near(inlay.quantize_w4a16(w, group=group)(x), exact, 0.1, "quantize_w4a16")
+for bits, off in (5, 0.05), (6, 0.025):
+    near(inlay.quantize_w4a16(w, group=group, bits=bits)(x), exact, off, "quantize_w4a16 of %d bits" % bits)
 near(inlay.quantize_w4a16(w, group=8, bits=8, symmetric=False, scales="own")(x), exact, 4e-3, "quantize_w4a16 of 8 bits")
 
 # GGUF's Q4_0: a scale of f16, then the codes of elements i and i + 16 in a byte.
