@@ -19,7 +19,7 @@
 
 namespace inlay {
 
-// Bytes on a cache line's boundary, so that no step of codes lies in two lines.
+// Bytes on a cache line's boundary, so that no step of codes of 4 or 8 bits lies in two lines.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
