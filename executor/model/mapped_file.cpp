@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include <inlay/core/huge_pages.hpp>
 #include <inlay/model/mapped_file.hpp>
 
 namespace inlay::exec {
@@ -38,11 +39,7 @@ Expected<std::shared_ptr<Mapping>> Mapping::anonymous(std::size_t size) {
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)
     return failure(StatusCode::out_of_memory, "cannot map " + std::to_string(size) + " bytes: " + std::strerror(errno));
-#if defined(MADV_HUGEPAGE)
-  // A page walk every 4 KiB costs decode 2 to 4% (Zen 4, qwen2.5-0.5b). A wish: without it nothing fails.
-  constexpr std::size_t huge_from = std::size_t{8} << 20;  // bytes: four pages of 2 MiB
-  if (size >= huge_from) ::madvise(data, size, MADV_HUGEPAGE);
-#endif
+  want_huge_pages(data, size);
   return std::shared_ptr<Mapping>(new Mapping(data, size, Owner::anonymous));
 }
 
