@@ -44,10 +44,18 @@ constexpr int w4_row_panels(index lanes, int rows) {
 // products (Zen 5: 0.59 of the int8 peak instead of 0.64).
 constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
 inline constexpr int w4_int8_pair_rows = 8;  // of neon_i8mm, by two registers of codes
-// Panels that one row reads side by side: eight streams of 8 bits keep memory busier than four; of 5 and 6 bits, whose
-// upper bits take registers, eight are 5 to 20% slower (Zen 4). NEON has registers for the sums and the totals of two.
+// Panels that one row reads side by side, each with streams of codes, of scales and maybe of offsets. Of 4 bits two
+// keep memory busier than four (Zen 4, medians of nine by turns, two threads, GB/s of two and of four):
+//
+//                    4096 x 14336   2048 x 16384   896 x 9728   8192 x 2048
+//   with offsets      53.1, 44.3     47.2, 42.2    35.8, 33.5   44.5, 35.8
+//   symmetric         55.9, 51.3     48.2, 45.8    35.1, 34.2   40.7, 39.2
+//
+// and of 8 bits eight as much as four or more; of 5 and 6 bits, whose upper bits take registers, two give as much as
+// four, eight 5 to 20% less. NEON has registers for the sums and the totals of two.
 constexpr int w4_int8_row_panels(index lanes, int bits) {
-  return lanes == 1 ? 1 : lanes == 4 ? 2 : lanes == 16 && bits == 8 ? 8 : 4;
+  if (lanes == 16) return bits == 8 ? 8 : bits == 4 ? 2 : 4;
+  return lanes == 1 ? 1 : lanes == 4 ? 2 : 4;
 }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
