@@ -148,7 +148,8 @@ TEST(linear_w4a16, every_segment) {
       for (index k : {block - 8, block + 24, 2 * block + 41})
         for (index rows : {1, 4}) {
           const auto form = static_cast<Form>((group / 8 + k) % forms);
-          Case c = make({rows, 34, k, group, code_bits[(group / 8 + rows) % 4]}, form, {.scales = DType::f16}, layouts[1], rng);
+          Case c = make({rows, 34, k, group, code_bits[(group / 8 + rows) % 4]}, form, {.scales = DType::f16},
+                        layouts[1], rng);
           c.compute = compute;
           ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
         }

@@ -11,8 +11,8 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
-#include "cpu_kernels/linear/w4a16_form.hpp"
 #include <inlay/core/float_modes.hpp>
+#include "cpu_kernels/linear/w4a16_form.hpp"
 #include "tests/support/levels.hpp"
 
 namespace inlay {

@@ -122,9 +122,7 @@ struct Weight {
         // From the lowest pair on: slots 0 4 1 5 2 6 3 7.
         if (bits == 6) code += 16 * (step[64 + 2 * c16 + j % 4 / 2] >> (j % 2 * 4 + j / 4 * 2) & 3);
         const index at = (i / 16 * groups + (c.shape.group == 0 ? 0 : s / c.shape.group)) * 16 + i % 16;
-        const double zero = c.codebook.present() ? -least
-                            : c.zeros.present()  ? c.zeros.get(at)
-                                                 : 1 << (bits - 1);
+        const double zero = c.codebook.present() ? -least : c.zeros.present() ? c.zeros.get(at) : 1 << (bits - 1);
         q(i, s) = c.codebook.present() ? c.codebook.get(code) - least : static_cast<double>(code);
         scale(i, s) = c.scales.get(at);
         offset(i, s) = c.offsets.present() ? c.offsets.get(at) : -zero * scale(i, s);

@@ -121,37 +121,37 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
     });
   const index panels = saturating_multiply(experts, w4_panels(n));
   const std::array<index, 3> per_group{panels, w4_groups(slots, op.group), w4_panel};
-  Status status = check_expert_ends(
-      op,
-      Check(op)
-          .dtype(op.expert_ends, DType::i32)
-          .that(op.experts() > 0, op.expert_ends, no_expert)
-          .dtype(op.x, floats)
-          .dtype(op.y, DTypes{DType::f32, op.x.dtype})
-          .extent(op.y, 0, op.x.extents[0])
-          .dtype(op.codes, DType::u8)
-          .shape(op.codes, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)})
-          .contiguous(op.codes)
-          .dtype(op.scales, floats)
-          .shape(op.scales, per_group)
-          .contiguous(op.scales)
-          .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
-                "are given; they must be left out where zeros are given")
-          .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
-          .shape(op.zeros, per_group)
-          .contiguous(op.zeros)
-          .dtype(op.offsets, floats)
-          .shape(op.offsets, per_group)
-          .contiguous(op.offsets)
-          .that(!op.codebook.present() || op.bits == 4, op.codebook, "is given; it must be left out where bits is not 4")
-          .that(!op.codebook.present() || !(op.zeros.present() || op.offsets.present()), op.codebook,
-                "is given; it must be left out where zeros or offsets are")
-          .dtype(op.codebook, DType::i8)
-          .extent(op.codebook, 0, w4_codebook)
-          .dtype(op.perm, DType::i32)
-          .dtype(op.bias, floats)
-          .extent(op.bias, 0, saturating_multiply(experts, n))
-          .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
+  Status status =
+      check_expert_ends(op, Check(op)
+                                .dtype(op.expert_ends, DType::i32)
+                                .that(op.experts() > 0, op.expert_ends, no_expert)
+                                .dtype(op.x, floats)
+                                .dtype(op.y, DTypes{DType::f32, op.x.dtype})
+                                .extent(op.y, 0, op.x.extents[0])
+                                .dtype(op.codes, DType::u8)
+                                .shape(op.codes, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)})
+                                .contiguous(op.codes)
+                                .dtype(op.scales, floats)
+                                .shape(op.scales, per_group)
+                                .contiguous(op.scales)
+                                .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
+                                      "are given; they must be left out where zeros are given")
+                                .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
+                                .shape(op.zeros, per_group)
+                                .contiguous(op.zeros)
+                                .dtype(op.offsets, floats)
+                                .shape(op.offsets, per_group)
+                                .contiguous(op.offsets)
+                                .that(!op.codebook.present() || op.bits == 4, op.codebook,
+                                      "is given; it must be left out where bits is not 4")
+                                .that(!op.codebook.present() || !(op.zeros.present() || op.offsets.present()),
+                                      op.codebook, "is given; it must be left out where zeros or offsets are")
+                                .dtype(op.codebook, DType::i8)
+                                .extent(op.codebook, 0, w4_codebook)
+                                .dtype(op.perm, DType::i32)
+                                .dtype(op.bias, floats)
+                                .extent(op.bias, 0, saturating_multiply(experts, n))
+                                .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
   if constexpr (std::is_same_v<Space, Host>) {
     if (status.ok() && op.perm.present()) {
       const auto* perm = op.perm.template as<std::int32_t>();
