@@ -118,22 +118,22 @@ Status follow(const Options& options, const Setting& setting) {
 int bench(const Options& options, const Setting& setting, Timeline& timeline) {
   const bool traced = !options.trace.empty();
   const ModelOptions& settings = setting.model;
-  auto cpu = make_cpu(options.model.isa, settings.threads, options.model.pool);
+  auto cpu = make_cpu(settings.isa, settings.threads, settings.pool);
   if (!cpu) return wrong(cpu.error());
-  auto session = setting.file ? make_session(settings, setting.file, options.model.backend)
+  auto session = setting.file ? make_session(settings, setting.file, settings.backend)
                               : make_random_session(settings, setting.config, options.type,
                                                     {.context = settings.context, .chunk = chunk});
   if (!session) return wrong(session.error());
   const Machine machine{*cpu, settings.comm.size};
   // Linears of int8 round their activations whatever is asked for.
   const bool rounds = !setting.file && options.type == "int8";
-  const std::string activations = rounds ? "int8" : options.model.rounding.activations;
-  const std::string what = setting.file ? options.model.model : options.shape + " " + options.type;
+  const std::string activations = rounds ? "int8" : settings.rounding.activations;
+  const std::string what = setting.file ? settings.model : options.shape + " " + options.type;
   const DType cache = kv_type(settings, setting.file.get());
   std::printf("%s, activations %s, attention %s, linears %.0f MB%s, cache %s of %.0f bytes a token, %s, %s x%d\n",
-              what.c_str(), activations.c_str(), options.model.rounding.attention.c_str(),
+              what.c_str(), activations.c_str(), settings.rounding.attention.c_str(),
               static_cast<double>(session->linear_bytes()) * 1e-6, machine.ranks > 1 ? " on rank 0" : "",
-              kv_type_word(cache).c_str(), cache_bytes(session->config(), cache, 1), options.model.backend.c_str(),
+              kv_type_word(cache).c_str(), cache_bytes(session->config(), cache, 1), settings.backend.c_str(),
               std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, setting.config, machine, n); code != 0) return code;
