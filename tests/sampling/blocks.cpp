@@ -5,7 +5,6 @@
 namespace inlay::test {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr index block = cpu::logit_block;
 const std::vector<index> vocabularies = {1,         block - 1,     block,         block + 1,    2 * block - 1,
                                          2 * block, 2 * block + 1, 8 * block - 1, 8 * block + 9};

@@ -5,7 +5,6 @@
 namespace inlay::test {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 const std::vector<double> falling = {0.4, 0.3, 0.2, 0.1};
 
 template <class Change> void expect_kept(const Tensor<2>& logits, Change&& change, const std::vector<double>& weights) {
