@@ -3,6 +3,9 @@
 
 namespace inlay::cpu {
 
+extern template void w4_exact_float<isa::INLAY_LEVEL>(const Parallel&, const LinearW4a16<Host>&, Workspace,
+                                                      simd::CodeForm);
+
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   return Kernels<LinearW4a16<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);

@@ -8,6 +8,7 @@ with 1 if it refuses any.
 """
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -33,8 +34,17 @@ HEADS = [
 
 
 def commands(build):
+    """Source -> how it is compiled; of those that are compiled together (INLAY_TOGETHER) each by itself."""
     with open(os.path.join(build, "compile_commands.json")) as file:
-        return {entry["file"]: entry for entry in json.load(file)}
+        entries = json.load(file)
+    found = {}
+    for entry in entries:
+        if "/Unity/" not in entry["file"]:
+            found[entry["file"]] = entry
+            continue
+        with open(entry["file"]) as unit:
+            found.update((source, {**entry, "file": source}) for source in re.findall(r'#include "(.*)"', unit.read()))
+    return found
 
 
 def clang(words, folder):

@@ -37,7 +37,7 @@ needs() {
 # kept OPTION: its value in the build that is there, or nothing.
 kept() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null || true; }
 
-options=(-DINLAY_TESTS=OFF -DINLAY_BENCH=OFF -DINLAY_PRECOMPILE=ON)
+options=(-DINLAY_TESTS=OFF -DINLAY_BENCH=OFF -DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON)
 packages=("${story_packages[@]}")
 # part NAME OPTION PACKAGES..: builds it if the command asks for it, and keeps it once it is there.
 part() {

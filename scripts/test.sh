@@ -150,7 +150,7 @@ clang_reads() {
 }
 
 if [ $# -eq 0 ]; then
-  build release "-DINLAY_PRECOMPILE=ON -DINLAY_QUICK=ON" ""
+  build release "-DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON -DINLAY_QUICK=ON" ""
   check release
   sanitized asan "$PWD/build/release"
   in_time "clang's warnings about what g++ alone has compiled" && clang_reads

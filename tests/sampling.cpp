@@ -10,8 +10,6 @@ INLAY_RUNS_OF(Sampling);
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // Every stage is on or off at random, on logits of every kind: ties, masked ones, equal rows, wide ranges.
 SamplingCase random_case(Rng& rng) {
   const auto chance = [&](int of) { return rng() % static_cast<unsigned>(of) == 0; };

@@ -15,13 +15,13 @@
 namespace inlay::tools {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   std::string model, prompts, output, isa, pool = "inlay";
   exec::CalibrationOptions calibration;
   int threads = 0;
 };
 
-int calibrate(const Options& options) {
+int calibrate(const CalibrateOptions& options) {
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return wrong(cpu.error());
   auto lines = prompts_of(options.prompts);
@@ -49,7 +49,7 @@ int calibrate(const Options& options) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Command& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CalibrateOptions>();
   CLI::App& command = *app.add_subcommand(
       "calibrate", "How large activations become that linears of int8 read: static scales, for --scales");
   command.add_option("model", options->model,

@@ -12,11 +12,11 @@ namespace inlay::tools {
 
 namespace {
 
-struct Options {
+struct ConvertOptions {
   std::string in, out, tokenizer, quantize;
 };
 
-int convert(const Options& options) {
+int convert(const ConvertOptions& options) {
   exec::ConvertOptions settings;
   if (!options.quantize.empty()) {
     auto format = exec::parse_weight_format(options.quantize);
@@ -41,7 +41,7 @@ int convert(const Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app, Command& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   CLI::App& command = *app.add_subcommand("convert", "Write a GGUF file from GGUF, safetensors or llama2.c");
   command.add_option("model", options->in, "GGUF, .safetensors, a directory of them, or a llama2.c .bin file")
       ->required();

@@ -12,7 +12,7 @@ namespace inlay::tools {
 
 namespace {
 
-struct Options {
+struct TuneOptions {
   std::string device, shape, output;
   std::vector<std::string> ops;
   Effort effort;
@@ -61,7 +61,7 @@ void print(const Answer& answer) {
   std::fflush(stdout);
 }
 
-int tune_device(const Options& options) {
+int tune_device(const TuneOptions& options) {
   // Before minutes of work.
   if (!options.output.empty())
     if (Status status = check_cl_tuning(options.output); !status.ok()) return wrong(status);
@@ -96,7 +96,7 @@ int tune_device(const Options& options) {
 }  // namespace
 
 void add_tune(CLI::App& app, Command& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TuneOptions>();
   CLI::App& command = *app.add_subcommand(
       "tune",
       "Find the fastest cut of each OpenCL kernel on a device; each candidate is checked against the reference");

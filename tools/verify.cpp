@@ -13,14 +13,14 @@ namespace inlay::tools {
 
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::vector<std::string> directories;
   std::string backend = "cpu", isa, device;
   int threads = 0;
   KernelOptions kernel;
 };
 
-int run(const Options& options) {
+int run(const VerifyOptions& options) {
   if (!options.kernel.library.empty()) return verify_kernel(options.kernel, std::cout);
 #ifdef INLAY_HAS_ONNX
   if (options.directories.empty())
@@ -39,7 +39,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_verify(CLI::App& app, Command& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App& command = *app.add_subcommand(
       "verify", "Run ONNX backend node tests through the operators, or random cases through a kernel of yours");
 #ifdef INLAY_HAS_ONNX

@@ -9,11 +9,11 @@ namespace inlay::c {
 
 namespace {
 
-constexpr OperatorRow rows[] = {row<FlashAttention<Host>>, row<IncreFlashAttention<Host>>, row<MergeStates<Host>>,
+constexpr OperatorRow attention_rows[] = {row<FlashAttention<Host>>, row<IncreFlashAttention<Host>>, row<MergeStates<Host>>,
                                 row<PagedAttention<Host>>};
 
 }  // namespace
 
-constinit const Group attention_group = rows;
+constinit const Group attention_group = attention_rows;
 
 }  // namespace inlay::c

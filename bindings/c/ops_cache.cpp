@@ -6,10 +6,10 @@ namespace inlay::c {
 
 namespace {
 
-constexpr OperatorRow rows[] = {row<CopyBlocks<Host>>, row<ReshapeAndCache<Host>>, row<SwapBlocks<Host>>};
+constexpr OperatorRow cache_rows[] = {row<CopyBlocks<Host>>, row<ReshapeAndCache<Host>>, row<SwapBlocks<Host>>};
 
 }  // namespace
 
-constinit const Group cache_group = rows;
+constinit const Group cache_group = cache_rows;
 
 }  // namespace inlay::c

@@ -8,10 +8,10 @@ namespace inlay::c {
 
 namespace {
 
-constexpr OperatorRow rows[] = {row<Linear<Host>>, row<LinearInt8<Host>>, row<LinearW4a16<Host>>};
+constexpr OperatorRow linear_rows[] = {row<Linear<Host>>, row<LinearInt8<Host>>, row<LinearW4a16<Host>>};
 
 }  // namespace
 
-constinit const Group linear_group = rows;
+constinit const Group linear_group = linear_rows;
 
 }  // namespace inlay::c

@@ -10,11 +10,11 @@ namespace inlay::c {
 
 namespace {
 
-constexpr OperatorRow rows[] = {row<Dequantize<Host>>, row<MoeCombine<Host>>, row<MoeRouting<Host>>,
+constexpr OperatorRow routing_rows[] = {row<Dequantize<Host>>, row<MoeCombine<Host>>, row<MoeRouting<Host>>,
                                 row<Quantize<Host>>, row<Sampling<Host>>};
 
 }  // namespace
 
-constinit const Group routing_group = rows;
+constinit const Group routing_group = routing_rows;
 
 }  // namespace inlay::c

@@ -13,12 +13,12 @@ namespace inlay::c {
 
 namespace {
 
-constexpr OperatorRow rows[] = {row<Add<Host>>,       row<Embedding<Host>>, row<Gelu<Host>>,
+constexpr OperatorRow row_operators[] = {row<Add<Host>>,       row<Embedding<Host>>, row<Gelu<Host>>,
                                 row<LayerNorm<Host>>, row<RmsNorm<Host>>,   row<Rope<Host>>,
                                 row<RopeTable<Host>>, row<Softmax<Host>>,   row<Swiglu<Host>>};
 
 }  // namespace
 
-constinit const Group rows_group = rows;
+constinit const Group rows_group = row_operators;
 
 }  // namespace inlay::c

@@ -153,13 +153,13 @@ template <class Packer> Status read_and_pack(const Computing& backend, Arguments
 template <class Packer>
 inline constexpr PackerRow packer_row{Packer::name.data(), detail::field_rows<Packer>, read_and_pack<Packer>};
 
-constexpr PackerRow rows[] = {packer_row<PackLinear>,    packer_row<PackLinearInt8>, packer_row<QuantizeInt8>,
+constexpr PackerRow packer_rows[] = {packer_row<PackLinear>,    packer_row<PackLinearInt8>, packer_row<QuantizeInt8>,
                               packer_row<QuantizeW4a16>, packer_row<ImportGptq>,     packer_row<ImportAwq>,
                               packer_row<ImportGguf>,    packer_row<ImportOnnx>};
 
 }  // namespace
 
-constinit const std::span<const PackerRow> packers = rows;
+constinit const std::span<const PackerRow> packers = packer_rows;
 
 const PackerRow* find_packer(std::string_view name) {
   for (const PackerRow& row : packers)

@@ -63,7 +63,7 @@ void w4_few_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspac
   float* x = cutter.take<float>(R * padded);
   float* sums = cutter.take<float>(R * w.segments());
   float back[R];
-  w4_prepare_tile<Level, Form, Kind>(op, w, 0, R, x, sums, back);
+  w4_prepare_tile<Level>(op, w, W4Powers::of<Form, Kind>(), 0, R, x, sums, back);
   for (index i = R * w.slots; i < R * padded; ++i) x[i] = 0;
   // A narrow layer is cut finer, for the threads.
   constexpr int wide = w4_row_panels(simd::Floats<Level>::size, R), narrow = wide < 2 ? wide : 2;

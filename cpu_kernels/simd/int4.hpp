@@ -2,10 +2,10 @@
 // code in the lowest bits.
 //
 //   CodeWords<Level>          load(p)
-//   UpperBits<Level, Kind>    of codes of five and six bits: load(p); over<H>(part) puts them above those of the
-//   nibbles StepWords<Level, Kind>    words, and upper bits where there are some: load_words<Kind>(p, place) of the
-//   words at p,
-//                             which are register `place` of a panel's
+//   UpperBits<Level, Kind>    of codes of five and six bits: load(p); over<H>(words) is part H of the words with them
+//                             above its nibbles
+//   StepWords<Level, Kind>    words, and upper bits where there are some: load_words<Level, Kind>(p, place) of the
+//                             words at p, which are register `place` of a panel's
 //   CodeTable<Level, Kind>    the codebook of Codes::named in a register; of other codes, nothing
 //   OpenCodes<Level, Kind>    (words, table): code<Form, J>() is code J of every word as floats, times
 //                             2^code_exponent<Form, Kind>(J): bits are not moved more than they must be, and

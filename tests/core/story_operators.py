@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 source, build = map(pathlib.Path, sys.argv[1:])
-LEFT_OUT = ("kernels/", "npu/", "serve/", "verify.cpp", "tune.cpp", "cl_devices.cpp")
+LEFT_OUT = ("kernels", "npu", "serve", "verify.cpp", "tune.cpp", "cl_devices.cpp")
 
 # As run.sh finds them.
 story = {match for folder in ("exec", "model", "weights") for header in (source / "include/inlay" / folder).glob("*.hpp")
@@ -18,8 +18,10 @@ stem_of = {name: header.stem for header in (source / "include/inlay/ops").glob("
            for name in re.findall(r"^template <class \w+(?: = \w+)?>\s*struct (\w+)", header.read_text(), re.M)}
 
 called = {}
-objects = [path for path in (build / "tools/CMakeFiles/inlay.dir").rglob("*.o")
-           if not str(path.relative_to(build / "tools/CMakeFiles/inlay.dir")).startswith(LEFT_OUT)]
+tools = build / "tools/CMakeFiles/inlay.dir"
+# A folder's objects, or those of its files that are compiled together (INLAY_TOGETHER).
+objects = [path for path in tools.rglob("*.o")
+           if not re.sub(r"^Unity/unity_of_", "", str(path.relative_to(tools))).startswith(LEFT_OUT)]
 objects += (build / "executor/CMakeFiles").glob("inlay_exec.dir/**/*.o")
 objects += (build / "executor/CMakeFiles").glob("inlay_engine_*.dir/**/*.o")
 for path in objects:

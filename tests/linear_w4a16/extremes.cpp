@@ -4,7 +4,7 @@
 namespace inlay::test {
 namespace {
 
-const W4Compute both[] = {W4Compute::exact_float, W4Compute::int8_activations};
+const W4Compute computes[] = {W4Compute::exact_float, W4Compute::int8_activations};
 
 // -127 * 255 and 127 * 255 over a long row: integer sums neither saturate nor overflow.
 TEST(linear_w4a16, int8_extremes) {
@@ -40,7 +40,7 @@ TEST(linear_w4a16, int8_extremes) {
 // Rows whose magnitudes lie far apart: each has a power of its own.
 TEST(linear_w4a16, huge_and_tiny_rows) {
   Rng rng(22);
-  for (W4Compute compute : both)
+  for (W4Compute compute : computes)
     for (index rows : {1, 6, 13})
       for (double magnitude : {0.0, 1e-39, 1e-37, 1e5, 1e30}) {
         Case c = make({rows, 17, 300, 32, rows == 6 ? 8 : 4}, Form::offsets, {}, {}, rng);
@@ -58,7 +58,7 @@ TEST(linear_w4a16, huge_and_tiny_rows) {
 // would overflow.
 TEST(linear_w4a16, one_x_is_far_larger_than_the_others) {
   Rng rng(23);
-  for (W4Compute compute : both)
+  for (W4Compute compute : computes)
     for (index rows : {1, 4})
       for (bool permuted : {false, true})
         for (index k : {33, 131})
@@ -114,7 +114,7 @@ TEST(linear_w4a16, int8_scales_at_the_end_of_the_range) {
 
 TEST(linear_w4a16, a_row_that_is_not_finite_stays_so_and_leaves_the_others_alone) {
   Rng rng(24);
-  for (W4Compute compute : both)
+  for (W4Compute compute : computes)
     for (double bad : {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
                        std::numeric_limits<double>::quiet_NaN()})
       for (index where : {0, 41, 99, 100})

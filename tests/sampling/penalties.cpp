@@ -3,8 +3,6 @@
 namespace inlay::test {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // Rows of different lengths, padded on either side; ids that come again; tokens of both ends of the vocabulary.
 TEST(sampling, penalties_count_the_history_of_each_row) {
   Rng rng(3);

@@ -11,6 +11,8 @@
 
 namespace inlay::test {
 
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+
 // Scalars of the operator; its views are the case's.
 using SamplingSettings = Sampling<Host>;
 

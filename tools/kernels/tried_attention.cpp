@@ -6,11 +6,12 @@ namespace inlay::tools {
 
 namespace {
 
-constexpr Tried all[] = {tried<FlashAttention<Host>>,  tried<IncreFlashAttention<Host>>, tried<PagedAttention<Host>>,
-                         tried<ReshapeAndCache<Host>>, tried<CopyBlocks<Host>>,          tried<SwapBlocks<Host>>};
+constexpr Tried attention[] = {tried<FlashAttention<Host>>, tried<IncreFlashAttention<Host>>,
+                               tried<PagedAttention<Host>>, tried<ReshapeAndCache<Host>>,
+                               tried<CopyBlocks<Host>>,     tried<SwapBlocks<Host>>};
 
 }  // namespace
 
-constinit const std::span<const Tried> tried_attention = all;
+constinit const std::span<const Tried> tried_attention = attention;
 
 }  // namespace inlay::tools

@@ -6,10 +6,10 @@ namespace inlay::tools {
 
 namespace {
 
-constexpr Tried all[] = {tried<Linear<Host>>, tried<LinearInt8<Host>>, tried<LinearW4a16<Host>>};
+constexpr Tried linears[] = {tried<Linear<Host>>, tried<LinearInt8<Host>>, tried<LinearW4a16<Host>>};
 
 }  // namespace
 
-constinit const std::span<const Tried> tried_linears = all;
+constinit const std::span<const Tried> tried_linears = linears;
 
 }  // namespace inlay::tools

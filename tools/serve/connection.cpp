@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds glance(50);  // how often a wait looks whether the server stops
+constexpr milliseconds stop_glance(50);  // how often a wait looks whether the server stops
 
 }  // namespace
 
@@ -44,7 +44,7 @@ bool Connection::wait(short events, Clock::time_point until, milliseconds grace)
     if (now >= until || (stopping_ && now >= begin + grace)) return false;
     pollfd ready{socket_, events, 0};
     const auto left = std::chrono::ceil<milliseconds>(until - now);
-    const int count = ::poll(&ready, 1, static_cast<int>(std::min(left, glance).count()));
+    const int count = ::poll(&ready, 1, static_cast<int>(std::min(left, stop_glance).count()));
     if (count > 0) return true;
     if (count < 0 && errno != EINTR) return false;
   }

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds glance(100);  // how often a wait for tokens looks whether the client is still there
-constexpr int max_requests = 1000;   // of one connection
+constexpr milliseconds client_glance(100);  // how often a wait for tokens looks whether the client is still there
+constexpr int max_requests = 1000;          // of one connection
 
 thread_local Connection* connection = nullptr;  // that this thread serves
 
@@ -210,7 +210,7 @@ void Http::complete(const Request& request, Response& response, bool chat) {
     };
     if (!send(responses.opening())) return false;
     for (Reply::Piece piece;;) {
-      const Reply::Got got = reply.next(piece, glance);
+      const Reply::Got got = reply.next(piece, client_glance);
       if (got == Reply::Got::end) break;
       if (got == Reply::Got::nothing) {
         if (connection->is_gone()) return false;
@@ -237,9 +237,9 @@ void Http::answer_whole(const Responses& responses, Worker::Ticket& ticket, inde
   Reply& reply = ticket.reply();
   bool failed = false;
   for (Reply::Piece piece;;) {
-    const Reply::Got got = reply.next(piece, glance);
+    const Reply::Got got = reply.next(piece, client_glance);
     if (got == Reply::Got::end) break;
-    // Pieces may come faster than a glance, and none is sent on that would find the client gone.
+    // Pieces may come faster than the client is looked for, and none is sent on that would find the client gone.
     if (connection->is_gone()) {
       connection->close_after_answer();
       return answer_error(response, {.status = 499, .message = "the client has gone"});

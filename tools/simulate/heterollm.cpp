@@ -20,7 +20,7 @@ namespace inlay::tools {
 namespace {
 
 constexpr index layers = 32, dim = 4096, kv_dim = 1024, hidden = 14336, vocab = 128256;  // Llama-3-8B
-constexpr double weight_bytes = 0.5;                                                     // W4A16
+constexpr double bytes_a_weight = 0.5;                                                   // W4A16
 
 struct Linear {
   index outputs, inputs;
@@ -91,7 +91,7 @@ class Llama8B {
     double weights = static_cast<double>(vocab) * dim;
     for (const Linear& each : linears)
       weights += static_cast<double>(layers) * static_cast<double>(each.outputs * each.inputs);
-    return weights * weight_bytes / bytes_a_us;
+    return weights * bytes_a_weight / bytes_a_us;
   }
   const Phone& phone() const { return phone_; }
   const std::vector<index>& graphs() const { return graphs_; }
@@ -113,7 +113,7 @@ class Llama8B {
             .npu = npu(i),
             .npu_graphs = graphs_,
             .sync_us = phone_.to_npu_us(fast_) + phone_.to_gpu_us(fast_),
-            .weight_bytes = weight_bytes,
+            .weight_bytes = bytes_a_weight,
             .shared_bytes_a_us = phone_.shared_bytes_a_us};
   }
   // What stands before linear i: kernels, f16 elements that they read and write, and attention's operations.
@@ -126,7 +126,7 @@ class Llama8B {
     return us;
   }
   // One row's.
-  double head_us() const { return static_cast<double>(vocab) * dim * weight_bytes / phone_.alone_bytes_a_us; }
+  double head_us() const { return static_cast<double>(vocab) * dim * bytes_a_weight / phone_.alone_bytes_a_us; }
 
   Phone phone_;
   bool fast_;

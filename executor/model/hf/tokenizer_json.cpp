@@ -19,8 +19,6 @@ namespace {
 
 using Type = TokenizerData::TokenType;
 
-std::string_view type_of(const Json& part) { return part.find("type").text(); }
-
 class Reader {
  public:
   Reader(const std::string& path, index rows, const JsonDocument& document)

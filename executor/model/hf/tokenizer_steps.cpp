@@ -8,8 +8,6 @@
 namespace inlay::exec {
 namespace {
 
-std::string_view type_of(const Json& part) { return part.find("type").text(); }
-
 // {"String": text}, and nothing else.
 bool is_string_pattern(const Json& pattern, std::string_view text) {
   return pattern.size() == 1 && pattern.find("String") == text;

@@ -8,7 +8,7 @@
 
 namespace inlay::exec::chat {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 
 Expected<Text> Evaluation::run(const Variables& variables) {
   scopes_.emplace_back();
@@ -93,22 +93,22 @@ Evaluation::Flow Evaluation::run(const Statement& statement) {
   const Depth depth(*this, statement.at);
   if (!spend(statement.at)) return Flow::next;
   switch (statement.kind) {
-    case Kind::data: write(statement.at, Text{std::string(statement.text)}); break;
-    case Kind::output: write(statement.at, str(statement.at, evaluate(*statement.value))); break;
-    case Kind::if_:
+    case StatementKind::data: write(statement.at, Text{std::string(statement.text)}); break;
+    case StatementKind::output: write(statement.at, str(statement.at, evaluate(*statement.value))); break;
+    case StatementKind::if_:
       for (const Branch& branch : statement.branches)
         if (!branch.condition || evaluate(*branch.condition).is_true()) return ok() ? run(branch.body) : Flow::next;
       break;
-    case Kind::for_: return run_for(statement);
-    case Kind::set:
-    case Kind::set_block: run_set(statement); break;
-    case Kind::macro:
+    case StatementKind::for_: return run_for(statement);
+    case StatementKind::set:
+    case StatementKind::set_block: run_set(statement); break;
+    case StatementKind::macro:
       macros_.push_back(std::make_unique<Function>(Function{statement.text, nullptr, &statement}));
       assign(statement.text, Value::of(macros_.back().get()));
       break;
-    case Kind::scope: write(statement.at, capture(statement.body)); break;
-    case Kind::break_: return Flow::break_;
-    case Kind::continue_: return Flow::continue_;
+    case StatementKind::scope: write(statement.at, capture(statement.body)); break;
+    case StatementKind::break_: return Flow::break_;
+    case StatementKind::continue_: return Flow::continue_;
   }
   return Flow::next;
 }
@@ -152,7 +152,7 @@ Evaluation::Flow Evaluation::run_for(const Statement& statement) {
 
 void Evaluation::run_set(const Statement& statement) {
   const Value value =
-      statement.kind == Kind::set ? evaluate(*statement.value) : make(statement.at, capture(statement.body));
+      statement.kind == StatementKind::set ? evaluate(*statement.value) : make(statement.at, capture(statement.body));
   if (!ok()) return;
   if (statement.text.empty()) return assign_all(statement, value);
   const Value* target = find(statement.targets[0]);

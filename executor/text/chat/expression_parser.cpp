@@ -8,7 +8,7 @@
 
 namespace inlay::exec::chat {
 
-using Kind = Node::Kind;
+using NodeKind = Node::Kind;
 using Type = Token::Type;
 
 void ExpressionParser::stop(const Token& token, StatusCode code, const std::string& what) {
@@ -38,7 +38,7 @@ void ExpressionParser::find_macros() {
     if (tokens_[i].type == Type::block_begin && tokens_[i + 1].text == "macro") macros_.push_back(tokens_[i + 2].text);
 }
 
-NodePtr ExpressionParser::make(Kind kind, const Token& token, std::vector<NodePtr> parts) {
+NodePtr ExpressionParser::make(NodeKind kind, const Token& token, std::vector<NodePtr> parts) {
   auto node = std::make_unique<Node>();
   node->kind = kind;
   node->at = token.at;
@@ -69,7 +69,7 @@ NodePtr ExpressionParser::tuple_or_expression(bool conditions) {
     if (peek().type == Type::block_end || is(")")) break;
     items.push_back(item());
   }
-  return make(Kind::tuple, token, std::move(items));
+  return make(NodeKind::tuple, token, std::move(items));
 }
 
 NodePtr ExpressionParser::condition() {
@@ -82,7 +82,7 @@ NodePtr ExpressionParser::condition() {
       next();
       otherwise = expression();
     }
-    node = make(Kind::condition, token, nodes(std::move(node), std::move(condition), std::move(otherwise)));
+    node = make(NodeKind::condition, token, nodes(std::move(node), std::move(condition), std::move(otherwise)));
   }
   return node;
 }
@@ -93,7 +93,7 @@ NodePtr ExpressionParser::or_() {
     const Token token = peek();
     next();
     NodePtr right = and_();
-    node = make(Kind::or_, token, nodes(std::move(node), std::move(right)));
+    node = make(NodeKind::or_, token, nodes(std::move(node), std::move(right)));
   }
   return node;
 }
@@ -104,7 +104,7 @@ NodePtr ExpressionParser::and_() {
     const Token token = peek();
     next();
     NodePtr right = not_();
-    node = make(Kind::and_, token, nodes(std::move(node), std::move(right)));
+    node = make(NodeKind::and_, token, nodes(std::move(node), std::move(right)));
   }
   return node;
 }
@@ -113,7 +113,7 @@ NodePtr ExpressionParser::not_() {
   std::vector<Token> nots;
   for (; ok() && is("not"); next()) nots.push_back(peek());
   NodePtr node = comparison();
-  for (; !nots.empty(); nots.pop_back()) node = make(Kind::not_, nots.back(), nodes(std::move(node)));
+  for (; !nots.empty(); nots.pop_back()) node = make(NodeKind::not_, nots.back(), nodes(std::move(node)));
   return node;
 }
 
@@ -129,7 +129,7 @@ NodePtr ExpressionParser::comparison() {
     if (more) parts.push_back(sum());
   }
   if (operators.empty()) return std::move(parts[0]);
-  NodePtr node = make(Kind::compare, token, std::move(parts));
+  NodePtr node = make(NodeKind::compare, token, std::move(parts));
   node->names = std::move(operators);
   return node;
 }
@@ -144,7 +144,7 @@ NodePtr ExpressionParser::binary(NodePtr (ExpressionParser::*operand)(),
     next();
     if (token.text == "/") refuse(token, "the division '/'");
     NodePtr right = (this->*operand)();
-    node = make(Kind::binary, token, nodes(std::move(node), std::move(right)));
+    node = make(NodeKind::binary, token, nodes(std::move(node), std::move(right)));
   }
   return node;
 }
@@ -158,7 +158,7 @@ NodePtr ExpressionParser::concatenation() {
     next();
     parts.push_back(product());
   }
-  return parts.size() == 1 ? std::move(parts[0]) : make(Kind::concat, token, std::move(parts));
+  return parts.size() == 1 ? std::move(parts[0]) : make(NodeKind::concat, token, std::move(parts));
 }
 
 NodePtr ExpressionParser::product() { return binary(&ExpressionParser::factor, {"*", "/", "//", "%"}); }
@@ -177,7 +177,7 @@ NodePtr ExpressionParser::unary(bool filters) {
     next();
     node = unary(false);
     --depth_;
-    node = make(token.text == "-" ? Kind::minus : Kind::plus, token, nodes(std::move(node)));
+    node = make(token.text == "-" ? NodeKind::minus : NodeKind::plus, token, nodes(std::move(node)));
   } else {
     node = primary();
   }

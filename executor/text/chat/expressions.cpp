@@ -8,52 +8,52 @@
 
 namespace inlay::exec::chat {
 
-using Kind = Node::Kind;
+using NodeKind = Node::Kind;
 
 Value Evaluation::evaluate(const Node& node) {
   const Depth depth(*this, node.at);
   if (!spend(node.at)) return {};
   switch (node.kind) {
-    case Kind::constant: return node.constant;
-    case Kind::name: return named(node.text);
-    case Kind::list:
-    case Kind::tuple: return evaluate_list(node);
-    case Kind::dict: return evaluate_dict(node);
-    case Kind::not_: return Value::of(!evaluate(*node.parts[0]).is_true());
-    case Kind::minus:
-    case Kind::plus: {
+    case NodeKind::constant: return node.constant;
+    case NodeKind::name: return named(node.text);
+    case NodeKind::list:
+    case NodeKind::tuple: return evaluate_list(node);
+    case NodeKind::dict: return evaluate_dict(node);
+    case NodeKind::not_: return Value::of(!evaluate(*node.parts[0]).is_true());
+    case NodeKind::minus:
+    case NodeKind::plus: {
       const Value value = evaluate(*node.parts[0]);
       if (!value.is_number()) return fail(node.at, "the sign of " + std::string(value.type()));
       std::int64_t result = 0;
       if (__builtin_sub_overflow(std::int64_t{0}, value.integer(), &result))
         return refuse(node.at, "so large a number");
-      return Value::of(node.kind == Kind::minus ? result : value.integer());
+      return Value::of(node.kind == NodeKind::minus ? result : value.integer());
     }
-    case Kind::binary: return evaluate_binary(node);
-    case Kind::concat: return evaluate_concat(node);
-    case Kind::compare: return evaluate_compare(node);
-    case Kind::and_:
-    case Kind::or_: {
+    case NodeKind::binary: return evaluate_binary(node);
+    case NodeKind::concat: return evaluate_concat(node);
+    case NodeKind::compare: return evaluate_compare(node);
+    case NodeKind::and_:
+    case NodeKind::or_: {
       Value left = evaluate(*node.parts[0]);
-      return left.is_true() == (node.kind == Kind::or_) ? left : evaluate(*node.parts[1]);
+      return left.is_true() == (node.kind == NodeKind::or_) ? left : evaluate(*node.parts[1]);
     }
-    case Kind::condition: {
+    case NodeKind::condition: {
       const bool first = evaluate(*node.parts[1]).is_true();
       const NodePtr& chosen = node.parts[first ? 0 : 2];
       return chosen ? evaluate(*chosen) : Value();
     }
-    case Kind::attribute: return attribute(node.at, evaluate(*node.parts[0]), node.text);
-    case Kind::item: {
+    case NodeKind::attribute: return attribute(node.at, evaluate(*node.parts[0]), node.text);
+    case NodeKind::item: {
       const Value of = evaluate(*node.parts[0]);
       return item(node.at, of, evaluate(*node.parts[1]));
     }
-    case Kind::slice: return evaluate_slice(node);
-    case Kind::filter:
-    case Kind::test:
-    case Kind::method: return evaluate_builtin(node);
-    case Kind::call: return evaluate_call(node);
-    case Kind::name_space:
-    case Kind::make_dict: return evaluate_names(node);
+    case NodeKind::slice: return evaluate_slice(node);
+    case NodeKind::filter:
+    case NodeKind::test:
+    case NodeKind::method: return evaluate_builtin(node);
+    case NodeKind::call: return evaluate_call(node);
+    case NodeKind::name_space:
+    case NodeKind::make_dict: return evaluate_names(node);
   }
   return {};
 }
@@ -66,7 +66,7 @@ Value Evaluation::named(std::string_view name) {
 }
 
 Value Evaluation::evaluate_list(const Node& node) {
-  List list{.form = node.kind == Kind::tuple ? List::Form::tuple : List::Form::list};
+  List list{.form = node.kind == NodeKind::tuple ? List::Form::tuple : List::Form::list};
   for (const NodePtr& part : node.parts) list.items.push_back(evaluate(*part));
   return make(node.at, std::move(list));
 }
@@ -186,7 +186,7 @@ Value Evaluation::evaluate_names(const Node& node) {
   Dict dict;
   for (std::size_t i = 0; i < node.parts.size(); ++i)  // no name is there twice
     dict.members.emplace_back(Text{std::string(node.names[i])}, evaluate(*node.parts[i]));
-  if (node.kind == Kind::make_dict || !ok()) return make(node.at, std::move(dict));
+  if (node.kind == NodeKind::make_dict || !ok()) return make(node.at, std::move(dict));
   auto made = std::make_shared<Namespace>();
   for (auto& [name, value] : dict.members) {
     if (!may_be_kept(node.at, value)) return {};

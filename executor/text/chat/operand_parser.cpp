@@ -10,7 +10,7 @@
 
 namespace inlay::exec::chat {
 
-using Kind = Node::Kind;
+using NodeKind = Node::Kind;
 using Type = Token::Type;
 
 NodePtr ExpressionParser::primary() {
@@ -20,13 +20,13 @@ NodePtr ExpressionParser::primary() {
     next();
     std::int64_t value = 0;
     std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
-    NodePtr node = make(Kind::constant, token);
+    NodePtr node = make(NodeKind::constant, token);
     node->constant = Value::of(value);
     return node;
   }
   if (token.type == Type::name) {
     next();
-    NodePtr node = make(Kind::constant, token);
+    NodePtr node = make(NodeKind::constant, token);
     if (token.text == "true" || token.text == "True") {
       node->constant = Value::of(true);
     } else if (token.text == "false" || token.text == "False") {
@@ -34,7 +34,7 @@ NodePtr ExpressionParser::primary() {
     } else if (token.text == "none" || token.text == "None") {
       node->constant = Value::none();
     } else {
-      node->kind = Kind::name;
+      node->kind = NodeKind::name;
       for (const std::string_view known :
            {"lipsum", "cycler", "joiner", "self", "super", "caller", "varargs", "kwargs"})
         if (token.text == known) refuse(token, "the name " + quote(known));
@@ -50,12 +50,12 @@ NodePtr ExpressionParser::primary() {
   if (is("{")) return dict(token);
   if (ok())
     fail(token, token.type == Type::end ? std::string("a value is missing") : "unexpected " + quote(token.text));
-  return make(Kind::constant, token);
+  return make(NodeKind::constant, token);
 }
 
 // Strings that follow one another are one.
 NodePtr ExpressionParser::string() {
-  NodePtr node = make(Kind::constant, peek());
+  NodePtr node = make(NodeKind::constant, peek());
   std::string all;
   for (; ok() && peek().type == Type::string; next()) {
     auto text = unquote(*program_.source, peek());
@@ -88,7 +88,7 @@ NodePtr ExpressionParser::list(const Token& token) {
     next();
   }
   expect_symbol("]");
-  return make(Kind::list, token, std::move(items));
+  return make(NodeKind::list, token, std::move(items));
 }
 
 NodePtr ExpressionParser::dict(const Token& token) {
@@ -102,7 +102,7 @@ NodePtr ExpressionParser::dict(const Token& token) {
     next();
   }
   expect_symbol("}");
-  return make(Kind::dict, token, std::move(members));
+  return make(NodeKind::dict, token, std::move(members));
 }
 
 NodePtr ExpressionParser::postfix(NodePtr node) {
@@ -124,17 +124,17 @@ NodePtr ExpressionParser::attribute(NodePtr subject) {
   const Token token = peek();
   if (token.type == Type::integer) {
     NodePtr index = primary();
-    return make(Kind::item, token, nodes(std::move(subject), std::move(index)));
+    return make(NodeKind::item, token, nodes(std::move(subject), std::move(index)));
   }
   name("the name of an attribute");
   if (token.text.starts_with("_")) refuse(token, "an attribute with a leading underscore");
-  if (!is("(")) return make(Kind::attribute, token, nodes(std::move(subject)));
+  if (!is("(")) return make(NodeKind::attribute, token, nodes(std::move(subject)));
   const Builtin* method = find_method(token.text);
   if (method == nullptr) {
     refuse(token, "the method " + quote(token.text));
     return subject;
   }
-  NodePtr node = make(Kind::method, token, nodes(std::move(subject)));
+  NodePtr node = make(NodeKind::method, token, nodes(std::move(subject)));
   bind(*node, *method, arguments(), token);
   return node;
 }
@@ -154,7 +154,7 @@ NodePtr ExpressionParser::subscript(NodePtr subject) {
   if (!slice && ok() && !parts.back()) fail(token, "the index is missing");
   expect_symbol("]");
   if (slice) parts.resize(4);
-  return make(slice ? Kind::slice : Kind::item, token, std::move(parts));
+  return make(slice ? NodeKind::slice : NodeKind::item, token, std::move(parts));
 }
 
 std::vector<ExpressionParser::Argument> ExpressionParser::arguments() {
@@ -181,7 +181,7 @@ std::vector<ExpressionParser::Argument> ExpressionParser::arguments() {
 NodePtr ExpressionParser::call(NodePtr callee) {
   Token token = peek();
   token.at = callee->at;
-  if (callee->kind != Kind::name) {
+  if (callee->kind != NodeKind::name) {
     refuse(token, "a call of anything but a name or a method");
     return callee;
   }
@@ -202,9 +202,9 @@ NodePtr ExpressionParser::call(NodePtr callee) {
     if (!argument.name.empty()) names.push_back(argument.name);
     parts.push_back(std::move(argument.value));
   }
-  NodePtr node = make(called == "namespace" ? Kind::name_space
-                      : called == "dict"    ? Kind::make_dict
-                                            : Kind::call,
+  NodePtr node = make(called == "namespace" ? NodeKind::name_space
+                      : called == "dict"    ? NodeKind::make_dict
+                                            : NodeKind::call,
                       token, std::move(parts));
   node->text = called;
   node->names = std::move(names);
@@ -257,7 +257,7 @@ void ExpressionParser::take_inner(Node& node, std::vector<Argument>& given) {
   const Argument argument = std::move(given[at]);
   given.erase(given.begin() + static_cast<std::ptrdiff_t>(at));
   if (!ok()) return;
-  if (argument.value->kind != Kind::constant || !argument.value->constant.is(Value::Kind::string))
+  if (argument.value->kind != NodeKind::constant || !argument.value->constant.is(Value::Kind::string))
     return refuse(argument.token, std::string("the name of a ") + (map ? "filter" : "test") + " that is no string");
   const std::string& named = argument.value->constant.text().bytes;
   node.inner = map ? find_filter(named) : find_test(named);
@@ -276,7 +276,7 @@ NodePtr ExpressionParser::filter(NodePtr subject) {
     refuse(token, "the filter " + quote(token.text));
     return subject;
   }
-  NodePtr node = make(Kind::filter, token, nodes(std::move(subject)));
+  NodePtr node = make(NodeKind::filter, token, nodes(std::move(subject)));
   std::vector<Argument> given;
   if (is("(")) given = arguments();
   for (const std::string_view each : {"map", "select", "reject", "selectattr", "rejectattr"})
@@ -296,7 +296,7 @@ NodePtr ExpressionParser::test(NodePtr subject) {
     refuse(token, "the test " + quote(token.text));
     return subject;
   }
-  NodePtr node = make(Kind::test, token, nodes(std::move(subject)));
+  NodePtr node = make(NodeKind::test, token, nodes(std::move(subject)));
   std::vector<Argument> given;
   const Type type = peek().type;
   if (is("(")) {
@@ -310,7 +310,7 @@ NodePtr ExpressionParser::test(NodePtr subject) {
     given.push_back(std::move(argument));
   }
   bind(*node, *builtin, std::move(given), token);
-  return negated ? make(Kind::not_, token, nodes(std::move(node))) : std::move(node);
+  return negated ? make(NodeKind::not_, token, nodes(std::move(node))) : std::move(node);
 }
 
 }  // namespace inlay::exec::chat
