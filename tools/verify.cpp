@@ -52,9 +52,11 @@ void add_verify(CLI::App& app, Command& chosen) {
 #endif
   KernelOptions& kernel = options->kernel;
   CLI::Option* const library = command.add_option(
-      "--kernel", kernel.library, "A shared library with a function like inlay_run (docs/check_a_kernel.md)");
+      "--kernel", kernel.library,
+      "A shared library with a function like inlay_run, or a file of Python (docs/check_a_kernel.md)");
   CLI::Option* const op = command.add_option("--op", kernel.op, "The operator that it computes")->needs(library);
-  command.add_option("--symbol", kernel.symbol, "The name of its function (inlay_run)")->needs(library);
+  command.add_option("--symbol", kernel.symbol, "The name of its function (inlay_run; of Python the operator's)")
+      ->needs(library);
   command.add_option("--cases", kernel.cases, "How many cases (200)")->check(CLI::Range(1, 1000000))->needs(library);
   command.add_option("--seed", kernel.seed, "Of the first case (1)")->needs(library);
   command

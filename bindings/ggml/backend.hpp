@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/dtype.hpp>
 #include <inlay/core/threads.hpp>
 #include <inlay/cpu.hpp>
 #include <inlay/weights/linear_w4a16_pack.hpp>
@@ -30,6 +31,8 @@ struct Context {
   std::vector<float> ones, floats;
   std::vector<std::int64_t> slots;
   std::vector<std::int32_t> expert_ends;
+  std::vector<std::int32_t> rows;  // 0, 1, 2, ..
+  std::vector<f16> wide;           // a quantized cache's keys and values
 
   template <class Op> Status run(const Op& op) {
     return inlay::run(cpu, op, [this](std::size_t bytes) {
@@ -58,8 +61,10 @@ Status compute(Context& context, const ggml_tensor* op);
 bool fuses_rms_norm_mul(const ggml_cgraph* graph, int node);
 Status rms_norm_mul(Context& context, const ggml_tensor* norm, const ggml_tensor* product);
 
-// Linears of one x (q, k and v; gate and up): brought side by side before ggml gives their results memory, and computed
-// as one where there are few rows. x is rounded once, and the threads meet once.
+constexpr int most_joined = 4;
+
+// Linears of one x (q, k and v; gate and up, of experts too): brought side by side before ggml gives their results
+// memory, and computed as one where there are few rows. x is rounded once, and the threads meet once.
 void group_linears(ggml_cgraph* graph);
 // How many nodes from this one on are such linears; 1 and less: nothing to join.
 int joined_linears(const ggml_cgraph* graph, int node);

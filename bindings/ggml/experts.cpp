@@ -2,7 +2,9 @@
 // it, and ADD_ID, their biases. Rows are brought together by expert, as the linears of mixtures want them
 // (core/experts.hpp), and taken apart again. Weights [k, n, experts] are those of mul_mat.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include <inlay/core/entries.hpp>
@@ -58,7 +60,9 @@ void sort_by_expert(Context& context, const ggml_tensor* ids, index experts) {
   each_end([&](std::int32_t& next) { context.slots.push_back(next++); });
 }
 
-Status linear(Context& context, const ggml_tensor* weight, ConstView<2> x, View<2> y) {
+// Of one weight, or of several that are joined.
+Status linear(Context& context, std::span<const ggml_tensor* const> weights, ConstView<2> x, View<2> y) {
+  const ggml_tensor* const weight = weights[0];
   const ConstView<1> ends(context.expert_ends.data(), {weight->ne[2]});
   if (is_float(weight->type)) {
     const ConstView<2> rows(weight->data, dtype_of_type(weight->type), {ggml_nrows(weight), weight->ne[0]});
@@ -70,16 +74,15 @@ Status linear(Context& context, const ggml_tensor* weight, ConstView<2> x, View<
     return context.run(op);
   };
   if (PackedWeights* const kept = packed_weights(weight)) {
-    const auto slice = kept->one(weight, context.cpu.parallel());
+    const auto slice = kept->all(weights, context.cpu.parallel());
     return slice ? product(*slice->whole) : Status(slice.error().code(), slice.error().message());
   }
-  const auto own = pack({&weight, 1}, context.cpu.parallel());
+  const auto own = pack(weights, context.cpu.parallel());
   return own ? product(*own) : Status(own.error().code(), own.error().message());
 }
 
 template <class T> T* row_of(const ggml_tensor* tensor, index i1, index i2) {
-  return reinterpret_cast<T*>(static_cast<char*>(tensor->data) + static_cast<std::size_t>(i1) * tensor->nb[1] +
-                              static_cast<std::size_t>(i2) * tensor->nb[2]);
+  return reinterpret_cast<T*>(address_of(tensor, i1, i2, 0));
 }
 
 }  // namespace
@@ -89,12 +92,20 @@ bool supports_mul_mat_id(const ggml_tensor* op) {
   return supports_weight(weight) && is_f32_rows(x) && x->ne[3] == 1 && ids->type == GGML_TYPE_I32 && is_f32_rows(op);
 }
 
-Status mul_mat_id(Context& context, const ggml_tensor* op) {
-  const ggml_tensor *weight = op->src[0], *x = op->src[1], *ids = op->src[2];
-  const index k = weight->ne[0], n = weight->ne[1], rows = ids->ne[0] * ids->ne[1];
-  if (Status status = check_ids(ids, weight->ne[2]); !status.ok()) return status;
-  sort_by_expert(context, ids, weight->ne[2]);
-  context.floats.resize(static_cast<std::size_t>(rows * (k + n)));
+Status mul_mat_id(Context& context, const ggml_tensor* op) { return mul_mat_ids(context, {&op, 1}); }
+
+Status mul_mat_ids(Context& context, std::span<const ggml_tensor* const> ops) {
+  const ggml_tensor *x = ops[0]->src[1], *ids = ops[0]->src[2];
+  const index k = x->ne[0], rows = ids->ne[0] * ids->ne[1], experts = ops[0]->src[0]->ne[2];
+  std::array<const ggml_tensor*, most_joined> weights{};
+  index channels = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    weights[i] = ops[i]->src[0];
+    channels += weights[i]->ne[1];
+  }
+  if (Status status = check_ids(ids, experts); !status.ok()) return status;
+  sort_by_expert(context, ids, experts);
+  context.floats.resize(static_cast<std::size_t>(rows * (k + channels)));
   float* const gathered = context.floats.data();
   float* const products = gathered + rows * k;
   const auto slot_of = [&](index row) { return context.slots[static_cast<std::size_t>(row)]; };
@@ -102,10 +113,15 @@ Status mul_mat_id(Context& context, const ggml_tensor* op) {
     // All choices of a token have one row, or each has its own.
     std::copy_n(row_of<const float>(x, choice % x->ne[1], token), k, gathered + slot_of(row) * k);
   });
-  const View<2> y(products, {rows, n});
-  if (Status status = linear(context, weight, ConstView<2>(gathered, {rows, k}), y); !status.ok()) return status;
-  each_choice(context, ids, n, [&](index row, index token, index choice) {
-    std::copy_n(products + slot_of(row) * n, n, row_of<float>(op, choice, token));
+  const View<2> y(products, {rows, channels});
+  if (Status status = linear(context, {weights.data(), ops.size()}, ConstView<2>(gathered, {rows, k}), y); !status.ok())
+    return status;
+  each_choice(context, ids, channels, [&](index row, index token, index choice) {
+    const float* from = products + slot_of(row) * channels;
+    for (const ggml_tensor* op : ops) {
+      std::copy_n(from, op->ne[0], row_of<float>(op, choice, token));
+      from += op->ne[0];
+    }
   });
   return {};
 }

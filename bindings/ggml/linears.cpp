@@ -1,4 +1,5 @@
-// Linears of one x, joined: their weights lie in one packed form, whose slices serve each of them alone.
+// Linears of one x, joined: their weights lie in one packed form, whose slices serve each of them alone. So are the
+// experts of a mixture, gate and up of one choice; of those no slice serves one alone.
 #include <ggml-impl.h>
 
 #include <algorithm>
@@ -12,21 +13,27 @@ namespace inlay::ggml_binding {
 
 namespace {
 
-constexpr int reach = 16;  // nodes from q's product to those of k and v
-constexpr int most_joined = 4;
-constexpr index few_rows = 8;  // the joined result is copied to where each belongs
+constexpr int reach = 16;      // nodes from q's product to those of k and v
+constexpr index few_rows = 8;  // the joined result is copied to where each belongs; those of experts are anyway
 
 const ggml_tensor* root(const ggml_tensor* tensor) { return tensor->view_src != nullptr ? tensor->view_src : tensor; }
 
 bool is_packed_linear(const ggml_tensor* node) {
-  return node->op == GGML_OP_MUL_MAT && (node->flags & GGML_TENSOR_FLAG_COMPUTE) != 0 &&
-         is_quantized(static_cast<GgmlType>(node->src[0]->type)) && packed_weights(node->src[0]) != nullptr;
+  return (node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID) &&
+         (node->flags & GGML_TENSOR_FLAG_COMPUTE) != 0 && is_quantized(static_cast<GgmlType>(node->src[0]->type)) &&
+         packed_weights(node->src[0]) != nullptr;
 }
 
 bool join(const ggml_tensor* before, const ggml_tensor* node) {
   const ggml_tensor *first = before->src[0], *second = node->src[0];
-  return is_packed_linear(node) && node->src[1] == before->src[1] && second->type == first->type &&
-         second->ne[0] == first->ne[0] && first->ne[1] % w4_panel == 0 && buffer_of(second) == buffer_of(first);
+  return is_packed_linear(node) && node->op == before->op && node->src[1] == before->src[1] &&
+         node->src[2] == before->src[2] && second->type == first->type && second->ne[0] == first->ne[0] &&
+         second->ne[2] == first->ne[2] && first->ne[1] % w4_panel == 0 && buffer_of(second) == buffer_of(first);
+}
+
+// Does it write over x, or over the choice of experts?
+bool writes_operand(const ggml_tensor* node, const ggml_tensor* linear) {
+  return root(node) == root(linear->src[1]) || (linear->src[2] != nullptr && root(node) == root(linear->src[2]));
 }
 
 }  // namespace
@@ -41,8 +48,8 @@ void group_linears(ggml_cgraph* graph) {
       if (join(graph->nodes[i], node)) {
         std::rotate(graph->nodes + i + 1, graph->nodes + j, graph->nodes + j + 1);
         ++i;
-      } else if (!is_view(node->op) && root(node) == root(first->src[1])) {
-        break;  // it writes over x
+      } else if (!is_view(node->op) && writes_operand(node, first)) {
+        break;
       }
     }
   }
@@ -50,7 +57,7 @@ void group_linears(ggml_cgraph* graph) {
 
 int joined_linears(const ggml_cgraph* graph, int node) {
   const ggml_tensor* const first = graph->nodes[node];
-  if (!is_packed_linear(first) || ggml_nrows(first) > few_rows) return 1;
+  if (!is_packed_linear(first) || (first->op == GGML_OP_MUL_MAT && ggml_nrows(first) > few_rows)) return 1;
   int count = 1;
   while (count < most_joined && node + count < graph->n_nodes &&
          join(graph->nodes[node + count - 1], graph->nodes[node + count]))
@@ -59,6 +66,8 @@ int joined_linears(const ggml_cgraph* graph, int node) {
 }
 
 Status compute_joined(Context& context, const ggml_cgraph* graph, int node, int count) {
+  if (graph->nodes[node]->op == GGML_OP_MUL_MAT_ID)
+    return mul_mat_ids(context, {graph->nodes + node, static_cast<std::size_t>(count)});
   const ggml_tensor* weights[most_joined];
   index channels = 0;
   for (int i = 0; i < count; ++i) {

@@ -35,14 +35,14 @@ Status packed(Context& context, const ggml_tensor* op) {
 
 bool supports_mul_mat(const ggml_tensor* op) {
   const ggml_tensor *weight = op->src[0], *x = op->src[1];
-  // The hint marks a rotation that ggml computes without the matrix.
-  if (op->op_params[1] == GGML_HINT_SRC0_IS_HADAMARD) return false;
+  if (is_hadamard(op)) return supports_hadamard(op);
   if (!is_f32_rows(x) || op->type != GGML_TYPE_F32 || !ggml_is_contiguous(op)) return false;
   return is_quantized(static_cast<GgmlType>(weight->type)) ? supports_packed(weight, x) : is_float_rows(weight);
 }
 
 Status mul_mat(Context& context, const ggml_tensor* op) {
   const ggml_tensor *weight = op->src[0], *x = op->src[1];
+  if (is_hadamard(op)) return hadamard(context, op);
   if (!is_float(weight->type)) return packed(context, op);
   const auto linear = [&](Rows rows, index w2, index w3) {
     return context.run(Linear<Host>{.x = rows.of<ConstView<2>>(x),

@@ -1,14 +1,21 @@
 // One pair for each operator of ggml: whether its shapes and types are covered, and the work itself.
 #pragma once
 
+#include <span>
+
 #include "bindings/ggml/backend.hpp"
 
 namespace inlay::ggml_binding {
 
 bool supports_mul_mat(const ggml_tensor* op);
 Status mul_mat(Context& context, const ggml_tensor* op);
+bool is_hadamard(const ggml_tensor* op);  // a MUL_MAT that needs no matrix
+bool supports_hadamard(const ggml_tensor* op);
+Status hadamard(Context& context, const ggml_tensor* op);
 bool supports_mul_mat_id(const ggml_tensor* op);
 Status mul_mat_id(Context& context, const ggml_tensor* op);
+// Several of one x and one choice of experts, of which the first extents of x and ids tell for all.
+Status mul_mat_ids(Context& context, std::span<const ggml_tensor* const> ops);
 bool supports_flash_attention(const ggml_tensor* op);
 Status flash_attention(Context& context, const ggml_tensor* op);
 bool supports_rms_norm(const ggml_tensor* op);

@@ -38,13 +38,18 @@ LinearW4a16<Host> PackedSlice::op(const ConstView<2>& x, const View<2>& y) const
 
 Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {
   std::vector<PackedW4> parts;
+  const bool joined = weights.size() > 1;
   const auto import_all = [&](const auto& import) -> Status {
     parts.clear();
-    for (const ggml_tensor* weight : weights) {
-      auto part = import(static_cast<GgmlType>(weight->type), weight->data, ggml_nrows(weight), weight->ne[0]);
-      if (!part) return std::move(part.error());
-      parts.push_back(std::move(*part));
-    }
+    for (index expert = 0; expert < (joined ? weights[0]->ne[2] : 1); ++expert)
+      for (const ggml_tensor* weight : weights) {
+        const char* const data =
+            static_cast<const char*>(weight->data) + static_cast<std::size_t>(expert) * weight->nb[2];
+        const index n = joined ? weight->ne[1] : ggml_nrows(weight);
+        auto part = import(static_cast<GgmlType>(weight->type), data, n, weight->ne[0]);
+        if (!part) return std::move(part.error());
+        parts.push_back(std::move(*part));
+      }
     return {};
   };
   Status status = import_all([&](auto... of) { return import_gguf_for_int8(of..., parallel); });
@@ -80,6 +85,7 @@ Expected<PackedSlice> PackedWeights::made(std::span<const ggml_tensor* const> we
   auto packed = pack(weights, parallel);
   if (!packed) return failure(std::move(packed.error()));
   const PackedW4* const whole = (wholes_[keys] = std::make_unique<const PackedW4>(std::move(*packed))).get();
+  if (keys.size() > 1 && weights[0]->ne[2] > 1) return PackedSlice{whole, 0};  // panels of experts by turns
   index panel = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (keys.size() > 1) wholes_.erase({keys[i]});  // what it was packed as alone

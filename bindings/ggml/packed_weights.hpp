@@ -23,13 +23,13 @@ struct PackedSlice {
 };
 
 // Weights of one type, of as many inputs and, but for the last, of whole panels, side by side in one form. So are the
-// experts of one weight.
+// experts of one weight; of several weights first those of the first expert, then those of the second.
 Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel);
 
 class PackedWeights {
  public:
   void clear();
-  // All of `weights` as one; each of them is a slice of it from then on.
+  // All of `weights` as one; each of them is a slice of it from then on, where they are no mixture's.
   Expected<PackedSlice> all(std::span<const ggml_tensor* const> weights, const Parallel& parallel);
   Expected<PackedSlice> one(const ggml_tensor* weight, const Parallel& parallel);
 

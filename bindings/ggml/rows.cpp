@@ -10,15 +10,11 @@ namespace inlay::ggml_binding {
 
 namespace {
 
-bool is_packed(ggml_type type) { return is_quantized(static_cast<GgmlType>(type)); }
-
 // The matrix at (i2, i3): rows of blocks are rows of bytes.
 ConstView<2> table_at(const ggml_tensor* table, index i2, index i3) {
   if (!is_packed(table->type)) return view_of<ConstView<2>>(table, {1, 0}, {0, 0, i2, i3});
   const auto row = static_cast<index>(ggml_row_size(table->type, table->ne[0]));
-  const char* const first = static_cast<const char*>(table->data) + static_cast<std::size_t>(i2) * table->nb[2] +
-                            static_cast<std::size_t>(i3) * table->nb[3];
-  return {first, DType::u8, {table->ne[1], row}, {static_cast<index>(table->nb[1]), 1}};
+  return {address_of(table, 0, i2, i3), DType::u8, {table->ne[1], row}, {static_cast<index>(table->nb[1]), 1}};
 }
 
 }  // namespace
@@ -44,8 +40,27 @@ Status get_rows(Context& context, const ggml_tensor* op) {
 
 bool supports_set_rows(const ggml_tensor* op) {
   const ggml_tensor *rows = op->src[0], *ids = op->src[1];
-  return is_float_rows(rows) && is_float_rows(op) && (ids->type == GGML_TYPE_I32 || ids->type == GGML_TYPE_I64);
+  if (ids->type != GGML_TYPE_I32 && ids->type != GGML_TYPE_I64) return false;
+  if (is_packed_rows(op)) return is_f32_rows(rows) && ggml_get_type_traits(op->type)->from_float_ref != nullptr;
+  return is_float_rows(rows) && is_float_rows(op);
 }
+
+namespace {
+
+// Blocks of a quantized cache, in which ggml itself rounds: one scale lies within each block, where ReshapeAndCache
+// keeps one for a head beside them.
+void quantize_rows(const Context& context, const ggml_tensor* op, index i2, index i3) {
+  const ggml_tensor* const rows = op->src[0];
+  const auto quantize = ggml_get_type_traits(op->type)->from_float_ref;
+  const Work work{.operations = 32.0 * static_cast<double>(rows->ne[0] * rows->ne[1])};
+  context.cpu.parallel().ranges(rows->ne[1], 1, work, [&](index begin, index end) {
+    for (index i = begin; i < end; ++i)
+      quantize(view_of<ConstView<1>>(rows, {0}, {0, i, i2, i3}).as<float>(),
+               address_of(op, context.slots[static_cast<std::size_t>(i)], i2, i3), op->ne[0]);
+  });
+}
+
+}  // namespace
 
 // A cache whose blocks are single rows.
 Status set_rows(Context& context, const ggml_tensor* op) {
@@ -57,6 +72,10 @@ Status set_rows(Context& context, const ggml_tensor* op) {
       // ReshapeAndCache skips what is negative, which is no row of ggml's either.
       if (Status status = check_entries("rows", list, op->ne[1]); !status.ok()) return status;
       for (std::size_t i = 0; i < context.slots.size(); ++i) context.slots[i] = entry(list, static_cast<index>(i));
+      if (is_packed(op->type)) {
+        quantize_rows(context, op, i2, i3);
+        continue;
+      }
       const View<2> cache = view_of<View<2>>(op, {1, 0}, {0, 0, i2, i3});
       const index dim = op->ne[0];
       Status status = context.run(ReshapeAndCache<Host>{

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include <inlay/core/quantization.hpp>
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 
@@ -38,8 +39,17 @@ inline bool has_dense_rows(const ggml_tensor* tensor) { return tensor->nb[0] == 
 inline bool is_float_rows(const ggml_tensor* tensor) { return is_float(tensor->type) && has_dense_rows(tensor); }
 inline bool is_f32_rows(const ggml_tensor* tensor) { return tensor->type == GGML_TYPE_F32 && has_dense_rows(tensor); }
 
+// Blocks that the operators of Inlay know.
+inline bool is_packed(ggml_type type) { return is_quantized(static_cast<GgmlType>(type)); }
+inline bool is_packed_rows(const ggml_tensor* tensor) { return is_packed(tensor->type) && has_dense_rows(tensor); }
+
 inline index stride_of(const ggml_tensor* tensor, int dimension) {
   return static_cast<index>(tensor->nb[dimension] / ggml_type_size(tensor->type));
+}
+
+inline char* address_of(const ggml_tensor* tensor, index i1, index i2, index i3) {
+  return static_cast<char*>(tensor->data) + static_cast<std::size_t>(i1) * tensor->nb[1] +
+         static_cast<std::size_t>(i2) * tensor->nb[2] + static_cast<std::size_t>(i3) * tensor->nb[3];
 }
 
 // ggml's dimensions `order`, as the operator names them, outermost first; the others at `at`.

@@ -1,10 +1,12 @@
 #include "arguments.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <map>
 #include <new>
 #include <string_view>
+#include <tuple>
 
 #include "tensor.hpp"
 
@@ -54,17 +56,40 @@ void check(inlay_code code) {
   raise(of_type ? PyExc_TypeError : PyExc_ValueError, words);
 }
 
-const std::vector<inlay_field>& fields_of(const std::string& op) {
-  static std::map<std::string, std::vector<inlay_field>> known;  // the GIL guards it
+const Fields& fields_of(const std::string& op) {
+  static std::map<std::string, Fields> known;  // the GIL guards it
   if (const auto found = known.find(op); found != known.end()) return found->second;
   std::size_t count = 0;
   check(inlay_field_count(op.c_str(), &count));
-  std::vector<inlay_field> fields(count);
+  Fields fields{.all = std::vector<inlay_field>(count), .names = {}};
   for (std::size_t i = 0; i < count; ++i) {
-    fields[i].size = sizeof(inlay_field);
-    check(inlay_field_at(op.c_str(), i, &fields[i]));
+    fields.all[i].size = sizeof(inlay_field);
+    check(inlay_field_at(op.c_str(), i, &fields.all[i]));
+    fields.names.push_back(PyUnicode_InternFromString(fields.all[i].name));
   }
   return known.emplace(op, std::move(fields)).first->second;
+}
+
+const DLTensor* Arguments::view_of(nb::handle value) {
+  if (!PyTuple_CheckExact(value.ptr())) {
+    const Tensor* tensor = nullptr;
+    return nb::try_cast(value, tensor) ? &tensor->view() : nullptr;
+  }
+  const auto [address, dtype, shape, strides] = nb::cast<std::tuple<nb::int_, nb::str, nb::tuple, nb::tuple>>(value);
+  Memory& memory = memory_.emplace_back();
+  if (shape.size() > memory.shape.size() || shape.size() != strides.size())
+    throw nb::value_error("memory must have 8 dimensions at most, and a stride for each");
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    memory.shape[d] = nb::cast<std::int64_t>(shape[d]);
+    memory.strides[d] = nb::cast<std::int64_t>(strides[d]);
+  }
+  memory.view.data = PyLong_AsVoidPtr(address.ptr());
+  memory.view.device = {kDLCPU, 0};
+  memory.view.ndim = static_cast<std::int32_t>(shape.size());
+  memory.view.dtype = type_of(dtype.c_str());
+  memory.view.shape = memory.shape.data();
+  memory.view.strides = memory.strides.data();
+  return &memory.view;
 }
 
 void Arguments::add(const std::string& subject, const inlay_field& field, nb::handle value) {
@@ -74,14 +99,17 @@ void Arguments::add(const std::string& subject, const inlay_field& field, nb::ha
   };
   switch (field.kind) {
     case INLAY_TENSOR: {
-      const Tensor* tensor = nullptr;
-      if (!value.is_none() && !nb::try_cast(value, tensor)) wrong();
-      all_.push_back(inlay_give_tensor(field.name, tensor == nullptr ? nullptr : &tensor->view()));
+      const DLTensor* const tensor = value.is_none() ? nullptr : view_of(value);
+      if (!value.is_none() && tensor == nullptr) wrong();
+      all_.push_back(inlay_give_tensor(field.name, tensor));
       break;
     }
     case INLAY_LIST: {
       std::vector<const DLTensor*>& list = lists_.emplace_back();
-      for (nb::handle each : value) list.push_back(&nb::cast<const Tensor&>(each).view());
+      for (nb::handle each : value) {
+        list.push_back(view_of(each));
+        if (list.back() == nullptr) wrong();
+      }
       all_.push_back(inlay_give_list(field.name, list.data(), list.size()));
       break;
     }

@@ -34,15 +34,14 @@ Backend open_backend(const std::string& name, const std::optional<std::string>& 
 // The values stay alive as those of `given`, whatever other threads do while the operator runs.
 void run(const Backend& backend, const std::string& op, const nb::dict& given) {
   Arguments arguments;
-  std::size_t found = 0;
-  for (const inlay_field& field : fields_of(op)) {
-    if (!given.contains(field.name)) continue;
-    ++found;
-    arguments.add(op + ": ", field, given[field.name]);
-  }
-  if (found != given.size()) throw nb::type_error((op + ": there is an argument that is no field of it").c_str());
+  const std::string subject = op + ": ";
+  const Fields& fields = fields_of(op);
+  for (std::size_t i = 0; i < fields.all.size(); ++i)
+    if (PyObject* const value = PyDict_GetItemWithError(given.ptr(), fields.names[i]))
+      arguments.add(subject, fields.all[i], value);
+  if (arguments.size() != given.size())
+    throw nb::type_error((op + ": there is an argument that is no field of it").c_str());
   inlay_code code;
-  std::string words;
   {
     const nb::gil_scoped_release released;
     code = inlay_run(backend.handle.get(), op.c_str(), arguments.data(), arguments.size(), nullptr, 0);
@@ -71,7 +70,7 @@ nb::list list_fields(const std::string& op) {
   constexpr const char* roles[] = {"", "in", "optional_in", "out", "optional_out", "inout", "in_list", "scalar"};
   constexpr const char* kinds[] = {"", "tensor", "list", "integer", "number", "flag", "word"};
   nb::list rows;
-  for (const inlay_field& field : fields_of(op)) {
+  for (const inlay_field& field : fields_of(op).all) {
     nb::list words;
     for (const char* const* word = field.words; word != nullptr && *word != nullptr; ++word) words.append(*word);
     nb::dict row;

@@ -32,7 +32,7 @@ Arguments read_scalars(const Named& given) {
     const std::string name = nb::cast<std::string>(key);
     const inlay_field* field = nullptr;
     std::string known;
-    for (const inlay_field& each : fields_of("sampling")) {
+    for (const inlay_field& each : fields_of("sampling").all) {
       if (each.role != INLAY_SCALAR) continue;
       known += std::string(known.empty() ? "" : " ") + each.name;
       if (name == each.name) field = &each;

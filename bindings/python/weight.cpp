@@ -23,7 +23,7 @@ struct Weight {
 
 Weight pack(const Backend& backend, const std::string& packer, const nb::dict& given) {
   Arguments arguments;
-  for (const inlay_field& field : fields_of(packer))
+  for (const inlay_field& field : fields_of(packer).all)
     if (given.contains(field.name)) arguments.add(packer + ": ", field, given[field.name]);
   inlay_weight* packed = nullptr;
   inlay_code code;

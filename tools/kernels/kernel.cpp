@@ -12,10 +12,23 @@ template <class Function> Function* find(void* library, const char* name) {
 
 }  // namespace
 
+std::string_view name_of(DLDataType type) {
+  for (int i = 0; i < dtype_count; ++i)
+    if (inlay::detail::dl_types[i].code == type.code && inlay::detail::dl_types[i].bits == type.bits)
+      return name(static_cast<DType>(i));
+  return {};
+}
+
 Expected<Kernel> Kernel::load(const std::string& path, const std::string& symbol) {
+  Kernel kernel;
+  if (path.ends_with(".py")) {
+    auto python = PythonKernel::start(path, symbol == "inlay_run" ? "" : symbol);
+    if (!python) return failure(Status(python.error().code(), python.error().message()));
+    kernel.python_ = std::make_shared<PythonKernel>(std::move(*python));
+    return kernel;
+  }
   // Without a slash dlopen searches elsewhere.
   const std::string where = path.find('/') == std::string::npos ? "./" + path : path;
-  Kernel kernel;
   kernel.library_ = {dlopen(where.c_str(), RTLD_NOW | RTLD_LOCAL), [](void* library) {
                        if (library != nullptr) dlclose(library);
                      }};
@@ -40,6 +53,9 @@ Expected<Kernel> Kernel::load(const std::string& path, const std::string& symbol
   return kernel;
 }
 
-std::string Kernel::message() const { return message_ == nullptr ? "" : message_(); }
+std::string Kernel::message() const {
+  if (python_ != nullptr) return python_->message();
+  return message_ == nullptr ? "" : message_();
+}
 
 }  // namespace inlay::tools

@@ -2,6 +2,7 @@
 // our CPU, and in a process of its own by somebody's kernel.
 #pragma once
 
+#include <cmath>
 #include <functional>
 
 #include <inlay/cpu.hpp>
@@ -82,6 +83,8 @@ template <class Op> Trial trial(const Kernel& kernel, Rooms& rooms, std::uint64_
     }
     return found;
   });
+  if (std::isinf(result.worst))
+    if (const Status again = kernel.recover(); !again.ok()) result.words += "; " + std::string(again.message());
   if (score != nullptr && result.verdict != Trial::Verdict::declined) tell(*score, d, op, expected);
   result.ours = ours;
   result.call = describe(call, c::call_of(Op{}));

@@ -109,11 +109,7 @@ std::string value_of(const inlay_argument& argument) {
       shape += (d > 0 ? ", " : "") + std::to_string(tensor.shape[d]);
       strides += (d > 0 ? ", " : "") + std::to_string(tensor.strides[d]);
     }
-    std::string type;
-    for (int i = 0; i < dtype_count; ++i)
-      if (detail::dl_types[i].code == tensor.dtype.code && detail::dl_types[i].bits == tensor.dtype.bits)
-        type = name(static_cast<DType>(i));
-    return type + " [" + shape + "]" + (contiguous ? "" : " strides [" + strides + "]");
+    return std::string(name_of(tensor.dtype)) + " [" + shape + "]" + (contiguous ? "" : " strides [" + strides + "]");
   };
   char digits[32];
   switch (argument.kind) {

@@ -97,6 +97,14 @@ class Call:
         return array
 
 
+def compute(op: Operator, backend: Backend | str | None, given: dict[str, object]) -> None:
+    """Of values by the library's names: tensors are views, or tuples (address, dtype, shape, strides) of memory that lives on."""
+    try:
+        _core.run(resolve(backend), op.name, given)
+    except (ValueError, TypeError, NotImplementedError) as refused:
+        raise type(refused)(in_python(str(refused))) from None
+
+
 def run(op: Operator, given: dict[str, Any]) -> Any:
     call = Call(op)
     for field in op.fields:
@@ -114,10 +122,7 @@ def run(op: Operator, given: dict[str, Any]) -> Any:
             value = call.make(field, given)
         if value is not None:
             results.append(value)
-    try:
-        _core.run(resolve(given["backend"]), op.name, call.given)
-    except (ValueError, TypeError, NotImplementedError) as refused:
-        raise type(refused)(in_python(str(refused))) from None
+    compute(op, given["backend"], call.given)
     return tuple(results) if len(results) > 1 else results[0] if results else None
 
 

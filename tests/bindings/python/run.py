@@ -64,6 +64,8 @@ def main():
     run(python, "oracles.py")
     run(python, "model.py", options.model, *([options.inlay] if options.inlay else []))
     run(python, "docs.py")
+    if options.inlay:
+        run(python, "verified.py", options.inlay)
     for checked in (["-p", "inlay"], ["typed.py"]):
         run(python, "-m", "mypy", "--strict", "--cache-dir", options.environment.absolute() / "mypy_cache", *checked)
 

@@ -185,15 +185,33 @@ def check_llama():
     near(inlay.torch.quantize_(build_llama(), skip=["lm_head", "model"])(prompt).logits, build_llama()(prompt).logits, 0, "all is skipped")
 
 
+def check_memory():
+    """What is remembered of a signature is that signature's; memory is read where it lies now."""
+    whole = torch.arange(96, dtype=torch.float32).reshape(4, 24).requires_grad_()
+    weight = torch.ones(8)
+    for turn in range(2):
+        for x in (whole[:2, :8], whole[1:, 8:16], whole[::2, 8:16], whole[:2, :8].bfloat16(), whole[:1, 16:]):
+            found = ops.rms_norm(x, weight)
+            wanted = torch.nn.functional.rms_norm(x.float(), (8,), weight, 1e-5)
+            expect(found.dtype == x.dtype, "the type of a result is %s" % found.dtype)
+            near(found, wanted, 1e-5 if x.dtype == torch.float32 else 1e-2, "rms_norm of %s" % list(x.shape))
+        expect(ops.rms_norm(whole[:0, :8], weight).shape == (0, 8), "no rows")
+        for asked in (torch.float16, torch.float32):
+            expect(ops.embedding(whole, torch.tensor([1, 3]), dtype=asked).dtype == asked, "the type that is asked for")
+    gone = torch.ones(2, 8)
+    gone.untyped_storage().resize_(0)
+    refused(ValueError, "rms_norm: x has shape [2, 8] and no memory", ops.rms_norm, gone, weight)
+
+
 def refused(kind, words, function, /, *arguments, **named):
-    before = [each.clone() for each in arguments if isinstance(each, torch.Tensor) and each.device.type == "cpu"]
+    before = [each.clone() for each in arguments if isinstance(each, torch.Tensor) and each.device.type == "cpu" and each.data_ptr()]
     try:
         function(*arguments, **named)
     except Exception as wrong:
         expect(type(wrong) is kind and words in str(wrong), "%s with %r in: %s: %s" % (kind.__name__, words, type(wrong).__name__, wrong))
     else:
         sys.exit("FAILED: taken: " + words)
-    for each, now in zip(before, [each for each in arguments if isinstance(each, torch.Tensor) and each.device.type == "cpu"]):
+    for each, now in zip(before, [each for each in arguments if isinstance(each, torch.Tensor) and each.device.type == "cpu" and each.data_ptr()]):
         expect(torch.equal(each, now), "%s: an argument was written" % words)
 
 
@@ -226,7 +244,7 @@ def check_refusals():
         expect(type(module[0]) is linear, "nothing is replaced where one is refused")
 
 
-for check in (check_refusals, check_linears, check_llama, check_cases, check_tracing):
+for check in (check_refusals, check_memory, check_linears, check_llama, check_cases, check_tracing):
     with torch.no_grad():
         check()
     print("OK: " + check.__name__, flush=True)
