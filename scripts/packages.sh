@@ -23,6 +23,8 @@ build_packages=("${story_packages[@]}" "${onnx_packages[@]}" "${cl_packages[@]}"
 # What the tests need beyond it.
 test_packages=(git clang libomp-dev libclang-rt-14-dev lld llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3
   python3-dev python3-pip python3-venv pocl-opencl-icd binutils)
+# Both MPIs whose ranks are tested (tests/mpi.cmake).
+mpi_packages=(libopenmpi-dev openmpi-bin libmpich-dev mpich)
 # What scripts/gpu_report.sh compiles with.
 report_packages=(clang-15 libclc-15 llvm-15 python3-pip)
 # What scripts/oclgrind.sh runs under.

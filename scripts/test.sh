@@ -16,6 +16,8 @@ source scripts/packages.sh
 install_packages "${build_packages[@]}" "${test_packages[@]}"
 # Before the tests too: clang 15 compiles OpenCL sources for one machine more. Where it does not install they say so.
 install_packages "${report_packages[@]}" || true
+# Ranks that are processes are tested over each MPI that is there; where one does not install they say so.
+install_packages "${mpi_packages[@]}" || true
 
 log=$(mktemp)
 skipped=$(mktemp)

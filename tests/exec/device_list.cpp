@@ -20,14 +20,15 @@ const std::string profile =
     "'us': [2]}]}";
 
 TEST(device_list, a_list_is_read_as_it_was_written) {
-  const auto list =
-      DeviceList::from_json(quoted("{'sync_us': 400, 'devices': [{'name': 'a', 'kind': 'npu', 'operators': ['linear'], "
-                                   "'rates': {'flops_a_us': 1e7, 'bytes_a_us': 40, 'submit_us': 3}}, {'name': 'b', "
-                                   "'kind': 'gpu', " +
-                                   profile + "}]}"));
+  const auto list = DeviceList::from_json(quoted(
+      "{'sync_us': 400, 'shared_bytes_a_us': 59, 'devices': [{'name': 'a', 'kind': 'npu', 'operators': ['linear'], "
+      "'rates': {'flops_a_us': 1e7, 'bytes_a_us': 40, 'submit_us': 3}}, {'name': 'b', "
+      "'kind': 'gpu', " +
+      profile + "}]}"));
   ASSERT_TRUE(list.has_value()) << list.error().message();
   EXPECT_EQ(list->sync_us, 400);
   EXPECT_EQ(list->us_a_byte, 0);
+  EXPECT_EQ(list->shared_bytes_a_us, 59);
   ASSERT_EQ(list->devices.size(), 2u);
   const ListedDevice &npu = list->devices[0], &gpu = list->devices[1];
   EXPECT_EQ(npu.kind, DeviceKind::npu);
@@ -55,7 +56,7 @@ TEST(device_list, a_list_says_what_is_wrong_with_it) {
   EXPECT_EQ(refused("{}"), "devices: /devices is missing; it must be a list of 1 to 16 devices");
   EXPECT_EQ(refused("{'devices': []}"), "devices: /devices is an array of 0; it must be a list of 1 to 16 devices");
   EXPECT_EQ(refused("{'devices': [], 'sync': 1}"),
-            "devices: /sync is no key; it must be one of devices, sync_us, us_a_byte");
+            "devices: /sync is no key; it must be one of devices, sync_us, us_a_byte, shared_bytes_a_us");
   EXPECT_EQ(refused("{'devices': [], 'sync_us': -1}"), "devices: /sync_us is -1; it must be a number, 0 or more");
   EXPECT_EQ(of("{'kind': 'cpu', " + rates + "}"), "devices: /devices/0/name is missing; it must be a name");
   EXPECT_EQ(of("{'name': '', 'kind': 'cpu', " + rates + "}"), "devices: /devices/0/name is \"\"; it must be a name");

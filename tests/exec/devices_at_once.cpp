@@ -72,7 +72,8 @@ TEST(devices_at_once, bits_are_those_of_the_placement) {
         cpu({.name = "cpu"}, slow_cpu.compute());
     Device* const devices[] = {&npu, &cpu};
     DeviceThreads threads(devices);
-    for (int again = 0; again < 2; ++again) {
+    for (const Waiting waiting : {Waiting::woken, Waiting::fast}) {
+      pipeline.waiting = waiting;
       ASSERT_TRUE(ok(pipeline.run(threads, policies[seed % 4])));
       ASSERT_EQ(pipeline.passes().contents(), expected) << "placement " << seed;
       expect_right_order(pipeline.timeline, pipeline.edges());
@@ -139,6 +140,7 @@ TEST(devices_at_once, a_failure_at_every_step) {
   const StepCompute vectors = computed_by(Cpu(serial()));
   const std::vector<std::size_t> placement = pipeline.placement();
   for (std::size_t at = 0; at < placement.size(); ++at) {
+    pipeline.waiting = at % 2 == 0 ? Waiting::woken : Waiting::fast;
     const GraphStep& failing = pipeline.steps()[at];
     const StepCompute fails = [&](const GraphStep& step) {
       return &step == &failing ? Status(StatusCode::internal, "it was told to fail") : vectors(step);
@@ -166,6 +168,7 @@ TEST(devices_at_once, a_device_that_hangs_at_every_step_is_lost) {
   const StepCompute vectors = computed_by(Cpu(serial()));
   const auto expected = pipeline.expected(vectors, vectors);
   for (std::size_t at = 0; at < pipeline.placement().size(); ++at) {
+    pipeline.waiting = at % 2 == 0 ? Waiting::woken : Waiting::fast;
     Gate released(2);
     CpuDevice npu({.name = "npu", .kind = DeviceKind::npu, .limits = {.watchdog_us = 1500}},
                   [&](const GraphStep&) { return released.pass() ? Status() : Status(StatusCode::internal, "stays"); });

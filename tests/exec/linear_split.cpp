@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <inlay/exec/split/linear_cutter.hpp>
 #include <inlay/exec/split/solver.hpp>
+
+#include "tests/support/backends.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -144,6 +149,154 @@ TEST(linear_split, bad_input_is_named) {
   EXPECT_EQ(refused({4, 4, 1}, {.gpu = time}), "split_linear: gpu or npu is empty; it must be a time");
   EXPECT_EQ(refused({4, 4, 1}, {.gpu = time, .npu = time, .npu_graphs = {4, 4}}),
             "split_linear: npu_graphs[1] is 4; it must be above 0 and the one before it");
+}
+
+// Every element once, and each device has what the words say.
+TEST(linear_split, words_cut_every_shape) {
+  for (const char* words : {"rows:0.3", "sequence:0.3", "multi-sequence:0.9", "hybrid:0.25", "none"})
+    for (const index tokens : {1, 2, 3, 7, 32, 77})
+      for (const index outputs : {15, 16, 17, 48, 101}) {
+        const LinearShape shape{outputs, 64, tokens};
+        const auto split = SplitWords::parse(words)->of(shape);
+        const auto parts = parts_of(split, shape, 0, 1);
+        std::vector<int> computed(static_cast<std::size_t>(outputs * tokens));
+        index of_second = 0;
+        for (const auto& [part, device] : parts) {
+          EXPECT_GT(part.elements(), 0);
+          EXPECT_EQ(part.channel % channel_panel, 0);
+          if (device == 1) of_second += part.elements();
+          for (index t = part.token; t < part.token + part.tokens; ++t)
+            for (index n = part.channel; n < part.channel + part.channels; ++n)
+              ++computed[static_cast<std::size_t>(t * outputs + n)];
+        }
+        EXPECT_EQ(std::count(computed.begin(), computed.end(), 1), outputs * tokens) << words;
+        if (parts.size() == 1) {
+          EXPECT_EQ(of_second, outputs * tokens) << "what is too small is the second device's";
+        }
+      }
+  const auto second = [](const char* words, const LinearShape& shape) {
+    const LinearSplit split = SplitWords::parse(words)->of(shape);
+    return std::pair(split.npu_outputs, split.npu_passes);
+  };
+  using Passes = std::vector<index>;
+  EXPECT_EQ(second("rows", {96, 64, 7}), std::pair(index{48}, Passes{7}));
+  EXPECT_EQ(second("rows:0.99", {48, 64, 7}), std::pair(index{32}, Passes{7}));  // both have some
+  EXPECT_EQ(second("sequence:0.25", {96, 64, 100}), std::pair(index{96}, Passes{25}));
+  EXPECT_EQ(second("multi-sequence:0.9", {96, 64, 100}), (std::pair(index{96}, Passes{64, 16, 8, 2})));
+  EXPECT_EQ(second("hybrid:0.25", {96, 64, 100}), std::pair(index{48}, Passes{50}));
+  EXPECT_EQ(second("sequence", {96, 64, 1}), std::pair(index{96}, Passes{1}));
+  EXPECT_EQ(second("rows", {16, 64, 9}), std::pair(index{16}, Passes{9}));
+}
+TEST(linear_split, what_pads_a_pass_is_nobodys) {
+  const LinearSplit padded{.cut = Cut::multi_sequence, .npu_outputs = 48, .npu_passes = {64, 32}};
+  const auto parts = parts_of(padded, {48, 64, 77}, 0, 1);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[1].part, (LinearPart{.token = 64, .tokens = 13, .channel = 0, .channels = 48}));
+}
+TEST(linear_split, words_that_are_none_are_refused) {
+  const auto refused = [](const char* words) {
+    const auto split = SplitWords::parse(words);
+    return split ? std::string("nothing") : std::string(split.error().message());
+  };
+  EXPECT_EQ(refused("columns"),
+            "split is 'columns'; it must be none, rows, sequence, multi-sequence or hybrid, with :SHARE or without");
+  EXPECT_NE(refused("gpu only"), "nothing");
+  EXPECT_NE(refused("none:0.5"), "nothing");
+  for (const std::string share : {"", "0", "1", "-0.5", "1e9", "nan", "0.5x", "half"})
+    EXPECT_EQ(refused(("rows:" + share).c_str()),
+              "split has the share '" + share + "'; it must be above 0 and below 1");
+}
+
+// One linear of 512 outputs, and devices that take for it what is said.
+class LinearCutterTest : public ::testing::Test {
+ protected:
+  LinearCutterTest() {
+    GraphRecorder<> record(graph_);
+    record(Linear<Host>{.x = {memory_.data(), {64, 32}},
+                        .weight_rows = {memory_.data(), {512, 32}},
+                        .y = {memory_.data() + 512 * 32, {64, 512}}});
+    EXPECT_TRUE(inlay::test::ok(record.take_status()));
+  }
+  const GraphStep& step() { return graph_.steps()[0]; }
+  // Of both for all 64 tokens and outputs, in proportion for fewer tokens.
+  DeviceList list(double cpu_us, double cl_us, double sync_us) {
+    DeviceList list;
+    for (const auto& [name, us] : {std::pair("cpu", cpu_us), std::pair("cl", cl_us)}) {
+      Profile profile(name);
+      profile.add(step(), us);
+      profile.add(step().part({.tokens = 16, .channels = 512}), us / 4);
+      list.devices.push_back({.name = name, .kind = DeviceKind::cpu, .profile = std::move(profile)});
+    }
+    list.sync_us = sync_us;
+    return list;
+  }
+  LinearSplit of(const DeviceList& list) {
+    auto cutter = LinearCutter::make("", list, "cl");
+    EXPECT_TRUE(cutter.has_value()) << cutter.error().message();
+    auto split = cutter->of(step());
+    EXPECT_TRUE(split.has_value()) << split.error().message();
+    return *split;
+  }
+
+  std::vector<float> memory_ = std::vector<float>(512 * 32 + 64 * 512);
+  StepGraph graph_;
+};
+
+TEST_F(LinearCutterTest, a_solver_cuts_what_both_do_faster_and_declines_what_they_do_not) {
+  const LinearSplit even = of(list(1000, 1000, 10));
+  EXPECT_EQ(even.us, 510);
+  EXPECT_EQ(parts_of(even, {512, 32, 64}, 0, 1).size(), 2u);
+  const LinearSplit uneven = of(list(3000, 1000, 10));  // a quarter of the tokens for the slower one
+  EXPECT_EQ(uneven.cut, Cut::sequence);
+  EXPECT_EQ(uneven.npu_passes, std::vector<index>{48});
+  EXPECT_EQ(of(list(1000, 1000, 600)).cut, Cut::gpu_only) << "waiting costs more than is saved";
+  EXPECT_EQ(of(list(1e6, 1000, 10)).cut, Cut::npu_only) << "the CPU would take longer for the least part";
+  DeviceList slow_memory = list(1000, 1000, 0);
+  slow_memory.shared_bytes_a_us = 512 * 32 * 4 / 990.0;  // which alone takes nearly as long
+  EXPECT_GT(of(slow_memory).us, 980);
+}
+
+// The line is one step; a device that is faster gets it, unless it does not compute it.
+TEST_F(LinearCutterTest, steps_are_placed_by_profiles) {
+  const auto placed = [&](const DeviceList& devices, bool supported) {
+    auto cutter = LinearCutter::make("", devices, "cl");
+    const auto device = cutter->place(graph_, [=](const GraphStep&) { return supported; });
+    EXPECT_TRUE(device.has_value()) << device.error().message();
+    return (*device)[0];
+  };
+  EXPECT_EQ(placed(list(1000, 999, 500), true), 1u);
+  EXPECT_EQ(placed(list(1000, 1001, 0), true), 0u);
+  EXPECT_EQ(placed(list(1000, 1, 0), false), 0u);
+  DeviceList lacks = list(1, 1000, 0);
+  lacks.devices[0].profile = Profile("cpu");
+  EXPECT_EQ(placed(lacks, true), 1u);
+  lacks.devices[1].profile = Profile("cl");
+  EXPECT_EQ(placed(lacks, true), 0u) << "what no profile has is the cpu's";
+  lacks.devices[1].profile.reset();
+  lacks.devices[1].rates = DeviceRates{1, 1, 1};
+  const auto refused = LinearCutter::make("", lacks, "cl")->place(graph_, [](const GraphStep&) { return true; });
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message(),
+            "the device cl has rates; it must have a profile to place every step (inlay profile)");
+}
+
+TEST_F(LinearCutterTest, what_is_not_described_is_refused) {
+  const auto refused = [](const char* words, std::optional<DeviceList> list) {
+    const auto cutter = LinearCutter::make(words, std::move(list), "cl");
+    return cutter ? std::string("nothing") : std::string(cutter.error().message());
+  };
+  EXPECT_EQ(refused("", {}), "nothing");
+  EXPECT_EQ(refused("rows", list(1, 1, 0)),
+            "split is 'rows' beside described devices, by which linears are cut; it must be left out");
+  DeviceList other = list(1, 1, 0);
+  other.devices[1].name = "npu";
+  EXPECT_EQ(refused("", other), "devices have none named cl; they must have cpu and the one beside it");
+  DeviceList lacks = list(1, 1, 0);
+  lacks.devices[1].profile = Profile("cl");
+  auto cutter = LinearCutter::make("", lacks, "cl");
+  ASSERT_TRUE(cutter.has_value());
+  EXPECT_EQ(cutter->of(step()).error().message(),
+            "the profile of cl has no linear of width 512 and 128 input bytes a row");
 }
 
 }  // namespace

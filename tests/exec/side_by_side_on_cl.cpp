@@ -2,6 +2,8 @@
 // or copies it, and whatever the chunks of a prompt are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,9 +12,10 @@
 #include <inlay/exec/device/cl_over_host.hpp>
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/device/side_by_side.hpp>
+#include <inlay/exec/schedule/run.hpp>
 #include <inlay/ops/swiglu.hpp>
 
-#include "tests/exec/support/recorded_passes.hpp"
+#include "tests/exec/support/cut_passes.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/requirements.hpp"
 
@@ -68,6 +71,42 @@ TEST_F(SideBySideOnCl, each_element_has_the_bits_of_its_device) {
   }
 }
 
+// Linears of both devices, cut in every way there is, at the same time.
+TEST_F(SideBySideOnCl, each_element_of_a_cut_linear_has_the_bits_of_its_device) {
+  ModelConfig biased = tiny();
+  biased.qkv_bias = true;
+  for (const auto& [config, type, words] :
+       {std::tuple(biased, "w4a16", "rows:0.4"), std::tuple(tiny(), "f16", "sequence:0.3"),
+        std::tuple(biased, "int8", "multi-sequence:0.8"), std::tuple(tiny(), "w4a16", "hybrid")}) {
+    SCOPED_TRACE(std::string(type) + " " + words);
+    RecordedPassesFor<ClOverHost, StagedCl> passes(config, type, DType::f16);
+    Cl own = std::move(*Cl::make());
+    StepRunner<StagedCl> staged(StagedCl{own});
+    StepRunner cpu{Cpu(serial())};
+    CutPasses cut(passes, words);
+    ASSERT_GE(cut.cuts(), 12);
+    const auto bits = cut.expected(cpu, staged);
+    ASSERT_TRUE(ok(cut.rewrite()));
+    const Edges edges = Edges::of(passes.graph().accesses());
+    cut.expect_parts_side_by_side(edges);
+    for (const bool copies : {false, true}) {
+      ClOverHost over(std::move(*Cl::make()), copies);
+      ASSERT_TRUE(ok(over.share(passes.graph(), [](std::size_t) { return true; })));
+      StepRunner runner(std::ref(over));
+      CpuDevice first({.name = "cpu"}, computed_by(Cpu(serial()))),
+          second({.name = "cl"}, [&](const GraphStep&step) { return runner.run(step); });
+      Device* const devices[] = {&first, &second};
+      DeviceThreads threads(devices);
+      DeviceTimeline timeline;
+      passes.reset();
+      ASSERT_TRUE(
+          ok(run_steps({.graph = passes.graph(), .edges = edges, .devices = devices, .placement = cut.placement()},
+                       threads, timeline)));
+      EXPECT_EQ(passes.contents(), bits) << "copies " << copies;
+    }
+  }
+}
+
 TEST_F(SideBySideOnCl, what_was_not_shared_is_refused) {
   ClOverHost over(std::move(*Cl::make()));
   std::vector<float> memory(64);
@@ -93,12 +132,15 @@ TEST_F(SideBySideOnCl, what_was_not_shared_is_refused) {
 }
 
 Session of_two(const ModelConfig& config, const std::string& type, index chunk, index chunks,
-               const std::string& place = {}) {
-  return session(
-      config, type,
-      SideBySide<ClOverHost>{
-          .cpu = Cpu(serial()), .second = ClOverHost(std::move(*Cl::make())), .place = place, .chunks = chunks},
-      {.chunk = chunk, .block_size = 4});
+               const std::string& place = {}, const std::string& split = {}, std::optional<DeviceList> devices = {}) {
+  return session(config, type,
+                 SideBySide<ClOverHost>{.cpu = Cpu(serial()),
+                                        .second = ClOverHost(std::move(*Cl::make())),
+                                        .place = place,
+                                        .split = split,
+                                        .devices = std::move(devices),
+                                        .chunks = chunks},
+                 {.chunk = chunk, .block_size = 4});
 }
 
 TEST_F(SideBySideOnCl, a_prompt_is_what_it_is_on_the_cpu_in_whatever_chunks) {
@@ -121,6 +163,58 @@ TEST_F(SideBySideOnCl, a_prompt_is_what_it_is_on_the_cpu_in_whatever_chunks) {
     }
     EXPECT_TRUE(three.fallbacks().empty());
   }
+}
+
+// Lengths about a multiple of the chunk, with a layer whose window ends within a chunk, cut in every way.
+TEST_F(SideBySideOnCl, cuts_and_windows_are_the_whole_prompts) {
+  const ModelConfig config = windowed();
+  for (const std::string split : {"none", "rows", "sequence", "multi-sequence", "hybrid:0.3"}) {
+    Session cpu = session(config, "w4a16", Eager(Cpu(serial())), {.chunk = 64, .block_size = 4});
+    Session whole = of_two(config, "w4a16", 64, 1, "", split), chunks = of_two(config, "w4a16", 8, 3, "", split);
+    for (const index length : {7, 8, 9, 23, 24, 25}) {
+      const auto prompt = tokens(length, config.vocab);
+      std::vector<std::vector<float>> logits, next;
+      for (Session* each : {&cpu, &whole, &chunks}) {
+        each->reset();
+        logits.push_back(all(*each, each->append(prompt, length)));
+        next.push_back(all(*each, each->decode(5)));
+      }
+      EXPECT_LE(distance(logits[1], logits[0]), 2e-5 * magnitude(logits[0])) << split << " " << length;
+      EXPECT_LE(distance(logits[2], logits[0]), 2e-5 * magnitude(logits[0])) << split << " " << length;
+      EXPECT_LE(distance(next[2], next[0]), 2e-5 * magnitude(next[0])) << split << " " << length;
+      if (split == "none" || split == "rows") {  // a token's device does not depend on the chunk
+        EXPECT_EQ(logits[2], logits[1]) << split << " " << length;
+        EXPECT_EQ(next[2], next[1]) << split << " " << length;
+      }
+    }
+  }
+}
+
+// Both devices take as long for a linear, by tokens: a solver halves prompts, and leaves a token to the CPU.
+TEST_F(SideBySideOnCl, a_solver_cuts_what_is_worth_it) {
+  const ModelConfig config = tiny();
+  RecordedPassesFor<ClOverHost> passes(config, "w4a16", DType::f16, {{{0, 16, true}}});
+  DeviceList list{.sync_us = 1};
+  for (const char* name : {"cpu", "cl"}) {
+    Profile profile(name);
+    for (const GraphStep& step : std::as_const(passes.graph()).steps()) {
+      if (!step.has_parts()) continue;
+      for (const index tokens : {index{1}, index{16}})
+        profile.add(step.part({.tokens = std::min(tokens, step.rows), .channels = step.width}),
+                    10.0 * static_cast<double>(std::min(tokens, step.rows)));
+    }
+    list.devices.push_back({.name = name, .profile = std::move(profile)});
+  }
+  Session solved = of_two(config, "w4a16", 64, 1, "", "", list),
+          halves = of_two(config, "w4a16", 64, 1, "", "sequence:0.5"),
+          cpu = session(config, "w4a16", Eager(Cpu(serial())), {.chunk = 64, .block_size = 4});
+  const auto prompt = tokens(16, config.vocab);
+  const auto logits = all(solved, solved.append(prompt, 16));
+  EXPECT_EQ(logits, all(halves, halves.append(prompt, 16)));
+  EXPECT_NE(logits, all(cpu, cpu.append(prompt, 16))) << "the halves have the same bits: nothing is shown";
+  list.sync_us = 1000;
+  Session declined = of_two(config, "w4a16", 64, 1, "", "", list);
+  EXPECT_EQ(all(declined, declined.append(prompt, 16)), all(cpu, (cpu.reset(), cpu.append(prompt, 16))));
 }
 
 TEST_F(SideBySideOnCl, another_text_may_come) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <memory>
 #include <optional>
@@ -10,13 +11,15 @@
 
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/device/host_devices.hpp>
-#include <inlay/exec/device/placement.hpp>
 #include <inlay/exec/device/side_by_side.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/packed_weights.hpp>
 #include <inlay/exec/plan/arena.hpp>
 #include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/schedule/run.hpp>
+
+#include "executor/exec/engines/shared_memory.hpp"
+#include "executor/exec/engines/step_placer.hpp"
 
 namespace inlay::exec {
 
@@ -34,11 +37,11 @@ template <class Second> class SideBySideEngine final : public Engine {
     if (run.chunks < 1 || run.chunks > most_chunks)
       return failure(
           invalid("chunks is " + std::to_string(run.chunks) + "; it must be in 1.." + std::to_string(most_chunks)));
-    const std::string second(Second::name);
-    auto placement = Placement::parse(run.place.empty() ? "linears=" + second : run.place, second, config.layers);
-    if (!placement) return failure(std::move(placement.error()));
     config.context = options.context;  // LongRoPE goes by what a text may have
-    std::unique_ptr<SideBySideEngine> engine(new SideBySideEngine(std::move(run), std::move(*placement)));
+    std::unique_ptr<SideBySideEngine> engine(new SideBySideEngine(run));
+    auto placer = StepPlacer<Second>::make(run, config.layers, engine->second_runner_);
+    if (!placer) return failure(std::move(placer.error()));
+    engine->placer_.emplace(std::move(*placer));
     auto decoder = Decoder<>::make(config, std::move(weights), options.max_tokens, engine->tensors_,
                                    options.activations, options.attention);
     if (!decoder) return failure(std::move(decoder.error()));
@@ -46,11 +49,8 @@ template <class Second> class SideBySideEngine final : public Engine {
     auto pool = KvPool<>::make(options.cache, engine->tensors_);
     if (!pool) return failure(std::move(pool.error()));
     engine->pool_.emplace(std::move(*pool));
-    for (index i = 0; i < engine->chunks_; ++i) {
-      auto params = Params::make(config, options.cache, options.max_tokens);
-      if (!params) return failure(std::move(params.error()));
-      engine->params_.push_back(std::move(*params));
-    }
+    engine->params_of_ = {options.cache, options.max_tokens};
+    if (Status status = engine->make_params(); !status.ok()) return failure(std::move(status));
     if constexpr (PacksWeights<Second>)
       if (Status status = engine->pack_weights(); !status.ok()) return failure(std::move(status));
     return engine;
@@ -60,7 +60,7 @@ template <class Second> class SideBySideEngine final : public Engine {
   BlockPool& blocks() override { return *pool_; }
   std::size_t cache_bytes() const override { return pool_->bytes(); }
   SwapSpace* swap_space() override { return nullptr; }
-  std::span<const Fallback> fallbacks() const override { return fallbacks_; }
+  std::span<const Fallback> fallbacks() const override { return placer_->fallbacks(); }
   void use_plans(Plans) override {}  // a pass that is not recorded has no steps
   const PlanCache::Counts& plan_counts() const override { return counts_; }
   void observe(StepObserver*) override {}  // whose steps follow one another
@@ -69,7 +69,7 @@ template <class Second> class SideBySideEngine final : public Engine {
   Status reserve_logits(index rows) override {
     if (logits_.extents[0] >= rows) return {};
     forget_recorded();
-    forget_memory(logits_);
+    memory_.forget_view(logits_);
     logits_memory_ = HostTensors();
     return take(logits_memory_, DType::f32, {rows, config().vocab}, logits_);
   }
@@ -80,6 +80,10 @@ template <class Second> class SideBySideEngine final : public Engine {
   }
 
   Status forward_all(std::span<const Pass> passes) override {
+    if (waits_for_second_) {
+      if (Status status = threads_.check(second_device); !status.ok()) return status;
+      waits_for_second_ = false;
+    }
     std::vector<PlanKey> keys;
     for (std::size_t i = 0; i < passes.size(); ++i) {
       const BatchViews<Host> views = passes[i].batch->views();
@@ -92,13 +96,13 @@ template <class Second> class SideBySideEngine final : public Engine {
     auto recorded =
         std::find_if(recorded_.begin(), recorded_.end(), [&](const Recorded& each) { return each.keys == keys; });
     if (recorded == recorded_.end()) {
-      if (recorded_.size() == most_recorded) forget(recorded_.back()), recorded_.pop_back();
+      if (recorded_.size() == most_recorded) memory_.forget_view(recorded_.back().arena), recorded_.pop_back();
       recorded_.emplace_front();
       recorded = recorded_.begin();
       recorded->keys = keys;
       Status status = record(*recorded, passes);
       if (!status.ok()) {
-        forget(*recorded), recorded_.pop_front();
+        memory_.forget_view(recorded->arena), recorded_.pop_front();
         return status;
       }
       ++counts_.captured;
@@ -106,12 +110,16 @@ template <class Second> class SideBySideEngine final : public Engine {
       recorded_.splice(recorded_.begin(), recorded_, recorded);
       ++counts_.replayed;
     }
-    return run_steps({.graph = recorded->graph,
-                      .edges = *recorded->edges,
-                      .devices = devices_,
-                      .placement = recorded->placement,
-                      .policy = policy_},
-                     threads_, timeline_);
+    Status status = run_steps({.graph = recorded->graph,
+                               .edges = *recorded->edges,
+                               .devices = devices_,
+                               .placement = recorded->placement,
+                               .policy = policy_,
+                               .waiting = waiting_},
+                              threads_, timeline_);
+    if (!status.ok() && placer_->second_is_left())
+      if (Status made = give_up_second(*recorded, status); !made.ok()) return made;
+    return status;
   }
 
   Expected<ConstView<2>> logits(index first, index rows) override {
@@ -131,7 +139,7 @@ template <class Second> class SideBySideEngine final : public Engine {
  private:
   static constexpr index most_chunks = 64;
   static constexpr std::size_t most_recorded = 64;
-  enum : std::size_t { first_device, second_device };
+  static constexpr std::size_t second_device = StepPlacer<Second>::second_device;
 
   struct Recorded {
     std::vector<PlanKey> keys;
@@ -142,20 +150,25 @@ template <class Second> class SideBySideEngine final : public Engine {
     View<1> arena;
   };
 
-  SideBySideEngine(SideBySide<Second> run, Placement placement)
-      : placement_(std::move(placement)),
-        chunks_(run.chunks),
+  // Whose backend it takes.
+  explicit SideBySideEngine(SideBySide<Second>& run)
+      : chunks_(run.chunks),
         policy_(run.policy),
+        waiting_(run.waiting),
         eager_(run.cpu),
         second_(std::move(run.second)),
+        memory_(second_),
         second_runner_(second_),
         first_({.name = "cpu"}, computed_by(run.cpu)),
-        second_device_({.name = std::string(Second::name), .kind = kind},
-                       [this](const GraphStep& step) { return second_runner_.run(step); }) {}
+        second_device_(
+            {.name = std::string(Second::name), .kind = kind, .limits = {.watchdog_us = 1e6 * run.watchdog_seconds}},
+            [this](const GraphStep& step) {
+              Status status = second_runner_.run(step);
+              if (!status.ok()) second_failed_ = true;
+              return status;
+            }) {}
 
-  // Must it be told of memory (ClOverHost)?
-  static constexpr bool looks_at_regions = requires { typename Second::Contents; };
-  static constexpr DeviceKind kind = looks_at_regions ? DeviceKind::gpu : DeviceKind::npu;
+  static constexpr DeviceKind kind = SharedMemory<Second>::is_told ? DeviceKind::gpu : DeviceKind::npu;
 
   // Chunks of one text: each reads keys of those before it, and nothing else of them.
   Status record(Recorded& to, std::span<const Pass> passes) {
@@ -167,6 +180,8 @@ template <class Second> class SideBySideEngine final : public Engine {
                         logits_.slice(0, passes[i].first, passes[i].batch->logit_rows()));
       if (Status status = record.take_status(); !status.ok()) return status;
     }
+    HostTensors between;  // until the arena has them
+    if (Status status = placer_->place(to.graph, to.placement, between); !status.ok()) return status;
     Arena arena(to.graph.accesses(), kept);
     to.edges = Edges::of(arena.apart());
     arena.place(*to.edges);
@@ -175,35 +190,19 @@ template <class Second> class SideBySideEngine final : public Engine {
         !status.ok())
       return status;
     arena.move(to.graph, static_cast<std::byte*>(to.arena.data));  // pages are aligned
-    for (const GraphStep& step : to.graph.steps()) to.placement.push_back(device_of(step));
     return share(to, kept);
   }
 
-  std::size_t device_of(const GraphStep& step) {
-    if (!placement_.is_second(step)) return first_device;
-    const Status declined = second_runner_.supports(step);
-    if (declined.ok()) return second_device;
-    const auto known =
-        std::find_if(fallbacks_.begin(), fallbacks_.end(), [&](const Fallback& each) { return each.op == step.name; });
-    if (known == fallbacks_.end())
-      fallbacks_.push_back({step.name, Second::name, Cpu::name, std::string(declined.message())});
-    return first_device;
-  }
-
-  // The memory of its steps, for a second device that must be told.
-  Status share([[maybe_unused]] const Recorded& recorded, [[maybe_unused]] const std::vector<ByteRange>& kept) {
-    if constexpr (looks_at_regions) {
-      using Contents = typename Second::Contents;
-      const auto change = [&](ByteRange memory) { return second_.share(memory, Contents::change); };
-      if (Status status = change(byte_range(recorded.arena)); !status.ok()) return status;
-      for (const ByteRange& memory : kept)
-        if (Status status = change(memory); !status.ok()) return status;
-      for (const ByteRange& memory : params_memory_)
-        if (Status status = change(memory); !status.ok()) return status;
-      return second_.share(recorded.graph, [&](std::size_t step) { return recorded.placement[step] == second_device; });
-    } else {
-      return {};
-    }
+  // The memory of its steps.
+  Status share(const Recorded& recorded, const std::vector<ByteRange>& kept) {
+    Status status = memory_.share(byte_range(recorded.arena));
+    for (const std::vector<ByteRange>* ranges : {&kept, &std::as_const(params_memory_)})
+      for (const ByteRange& each : *ranges)
+        if (status.ok()) status = memory_.share(each);
+    if (status.ok())
+      status =
+          memory_.share(recorded.graph, [&](std::size_t step) { return recorded.placement[step] == second_device; });
+    return status;
   }
   // Params that have moved are where no step looks.
   void renew() {
@@ -211,8 +210,7 @@ template <class Second> class SideBySideEngine final : public Engine {
     for (const Params& params : params_) generation += params.generation();
     if (generation == generation_) return;
     forget_recorded();
-    if constexpr (looks_at_regions)
-      for (const ByteRange& memory : params_memory_) second_.forget(memory);
+    for (const ByteRange& each : params_memory_) memory_.forget(each);
     params_memory_.clear();
     for (const Params& params : params_) params_memory_.push_back(range_of(params));
     generation_ = generation;
@@ -221,14 +219,48 @@ template <class Second> class SideBySideEngine final : public Engine {
     const std::span<const std::byte> memory = params.memory();
     return byte_range(ConstView<1>(memory.data(), DType::i8, {std::ssize(memory)}));
   }
-  template <class V> void forget_memory([[maybe_unused]] const V& memory) {
-    if constexpr (looks_at_regions)
-      if (memory.present() && !memory.empty()) second_.forget(byte_range(memory));
-  }
-  void forget(Recorded& recorded) { forget_memory(recorded.arena); }
   void forget_recorded() {
-    for (Recorded& each : recorded_) forget(each);
+    for (Recorded& each : recorded_) memory_.forget_view(each.arena);
     recorded_.clear();
+  }
+
+  Status make_params() {
+    for (index i = 0; i < chunks_; ++i) {
+      auto params = Params::make(config(), params_of_.first, params_of_.second);
+      if (!params) return std::move(params.error());
+      params_.push_back(std::move(*params));
+    }
+    return {};
+  }
+
+  // A device that has failed computes nothing any more: what it was to compute the CPU has from now on.
+  Status give_up_second(const Recorded& recorded, const Status& why) {
+    const bool lost = !threads_.check(second_device).ok();
+    if (!lost && !second_failed_) return {};
+    placer_->give_up_second(why);
+    if (!lost) {
+      forget_recorded();
+      return {};
+    }
+    // A step is still under way: what it looks at stays, and if it may write into the cache, no text can go on before
+    // it has ended.
+    waits_for_second_ = writes_cache(recorded);
+    memory_.abandon();
+    abandoned_.splice(abandoned_.end(), recorded_);
+    abandoned_logits_.push_back(std::exchange(logits_memory_, HostTensors()));
+    logits_ = {};
+    abandoned_params_ = std::exchange(params_, {});
+    return make_params();
+  }
+  bool writes_cache(const Recorded& recorded) const {
+    const std::vector<ByteRange> cache = pool_->ranges();
+    for (std::size_t i = 0; i < recorded.placement.size(); ++i)
+      for (const Access& access : recorded.graph.steps()[i].accesses)
+        for (const ByteRange& range : cache)
+          if (recorded.placement[i] == second_device && access.writes && access.begin < range.end &&
+              range.begin < access.end())
+            return true;
+    return false;
   }
 
   Status pack_weights() {
@@ -240,21 +272,29 @@ template <class Second> class SideBySideEngine final : public Engine {
   HostTensors tensors_, logits_memory_;
   std::optional<Decoder<>> decoder_;
   std::optional<KvPool<>> pool_;
-  View<2> logits_;                        // [rows, vocab]
-  std::vector<Params> params_;            // one for each chunk under way
-  std::vector<ByteRange> params_memory_;  // where they lie
-  std::int64_t generation_ = -1;          // of those places
-  Placement placement_;
+  View<2> logits_;                                     // [rows, vocab]
+  std::vector<Params> params_;                         // one for each chunk under way
+  std::vector<ByteRange> params_memory_;               // where they lie
+  std::int64_t generation_ = -1;                       // of those places
+  std::pair<BlockPool::Shape, index> params_of_ = {};  // the cache, and tokens of a pass
   index chunks_;
   Policy policy_;
+  Waiting waiting_;
   Chain<Cpu> eager_;
   Second second_;
+  SharedMemory<Second> memory_;
   std::optional<PackedWeights<Second>> packed_;
   std::list<Recorded> recorded_;  // the one used last first
+  // What a device that was given up may still look at.
+  std::list<Recorded> abandoned_;
+  std::list<HostTensors> abandoned_logits_;
+  std::vector<Params> abandoned_params_;
+  std::atomic<bool> second_failed_ = false;  // it has said so
+  bool waits_for_second_ = false;            // which may write into the cache
   PlanCache::Counts counts_;
-  std::vector<Fallback> fallbacks_;
   DeviceTimeline timeline_;
   StepRunner<Second&> second_runner_;
+  std::optional<StepPlacer<Second>> placer_;
   CpuDevice first_, second_device_;
   Device* const devices_[2] = {&first_, &second_device_};
   DeviceThreads threads_{devices_};  // the last: they end before what they look at

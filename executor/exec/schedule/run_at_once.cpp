@@ -2,11 +2,14 @@
 // one, so that a device that goes on needs no other thread to tell it so. The thread that calls waits for the end, and
 // looks at the watchdogs.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -56,6 +59,9 @@ class WallRun : public std::enable_shared_from_this<WallRun> {
  private:
   using Micro = std::chrono::duration<double, std::micro>;
 
+  // A sleep takes so much longer than it was asked for; and nobody looks for longer than a wake-up could cost.
+  static constexpr double sleep_grain_us = 100, most_polled_us = 200;
+
   double now() const { return Micro(Clock::now() - begin_).count(); }
 
   // On the device's thread.
@@ -66,6 +72,7 @@ class WallRun : public std::enable_shared_from_this<WallRun> {
       const double begin = now();
       const auto next = queues_.begin(device, begin);
       if (!next) {
+        if (run_.waiting == Waiting::fast) poll(device, lock);
         changed_[device].wait(lock, [&] { return ended_ || queues_.waits(device); });
         continue;
       }
@@ -77,12 +84,31 @@ class WallRun : public std::enable_shared_from_this<WallRun> {
       lock.lock();
       if (lost_[device]) return;
       queues_.end(device, now(), event.status);
+      ends_.fetch_add(1, std::memory_order_release);
       for (std::size_t other = 0; other < used_.size(); ++other)
         if (other != device && queues_.waits(other)) changed_[other].notify_one();
       if (queues_.is_over()) over_.notify_one();
     }
     --within_;
     left_.notify_all();
+  }
+
+  // Sleeps until shortly before the step is expected to end that the device may wait for, then looks again and again.
+  void poll(std::size_t device, std::unique_lock<std::mutex>& lock) {
+    while (!ended_ && !queues_.waits(device)) {
+      const double begin = now(), expected = queues_.expected_us(begin);
+      if (!std::isfinite(expected)) return;
+      const std::uint64_t seen = ends_.load(std::memory_order_relaxed);
+      lock.unlock();
+      if (expected - begin > sleep_grain_us) std::this_thread::sleep_for(Micro(expected - begin - sleep_grain_us));
+      const double until = std::max(expected, now()) + most_polled_us;
+      bool changed = false;
+      while (!changed && now() < until) changed = ends_.load(std::memory_order_acquire) != seen;
+      // Whoever ended the step has the lock for a moment more: to sleep for it would cost what polling saves.
+      while (changed && !lock.owns_lock() && now() < until) (void)lock.try_lock();
+      if (!lock.owns_lock()) lock.lock();
+      if (!changed) return;
+    }
   }
 
   double due(std::size_t device) const {
@@ -119,7 +145,8 @@ class WallRun : public std::enable_shared_from_this<WallRun> {
   std::mutex mutex_;
   std::vector<std::condition_variable> changed_;  // a device's: a step is ready for it
   std::condition_variable over_, left_;
-  index within_ = 0;  // threads, but for those of lost devices
+  std::atomic<std::uint64_t> ends_ = 0;  // of steps
+  index within_ = 0;                     // threads, but for those of lost devices
   bool ended_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "executor/exec/schedule/step_queues.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace inlay::exec {
@@ -60,6 +61,19 @@ void StepQueues::end(std::size_t device, double now_us, const Status& status) {
   timeline_.spans.push_back({ended.step, device, ended.begin_us, now_us});
   for (const index next : run_.edges.after(ended.step))
     if (--waits_[static_cast<std::size_t>(next)] == 0) become_ready(next);
+}
+
+double StepQueues::expected_us(double now_us) const {
+  double first = INFINITY;
+  const auto ends = [&](index step, double begin_us) {
+    first = std::min(first, begin_us + us_[static_cast<std::size_t>(step)]);
+  };
+  for (std::size_t device = 0; device < ready_.size(); ++device)
+    if (const auto& at = under_way_[device])
+      ends(at->step, at->begin_us);
+    else
+      for (const Ready& each : ready_[device]) ends(each.step, now_us);
+  return first;
 }
 
 bool StepQueues::is_over() const {

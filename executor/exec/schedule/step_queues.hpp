@@ -33,6 +33,8 @@ class StepQueues {
   // Is the device idle, though a step is ready for it?
   bool waits(std::size_t device) const { return status_.ok() && !under_way_[device] && !ready_[device].empty(); }
   const std::optional<UnderWay>& under_way(std::size_t device) const { return under_way_[device]; }
+  // When the first step is expected to end of those that are under way or could begin; infinite, where there are none.
+  double expected_us(double now_us) const;
   // Nothing is under way, and nothing will be.
   bool is_over() const;
   // The first failure.

@@ -127,9 +127,11 @@ Expected<DeviceList> DeviceList::from_json(std::string_view text) {
   if (!file) return failure(std::move(file.error()));
   Reader reader;
   DeviceList list;
-  if (!reader.object(*file, "", {"devices", "sync_us", "us_a_byte"})) return failure(reader.take_status());
+  if (!reader.object(*file, "", {"devices", "sync_us", "us_a_byte", "shared_bytes_a_us"}))
+    return failure(reader.take_status());
   list.sync_us = reader.number(*file, "", "sync_us", false, false);
   list.us_a_byte = reader.number(*file, "", "us_a_byte", false, false);
+  list.shared_bytes_a_us = reader.number(*file, "", "shared_bytes_a_us", false, false);
   const auto devices = file->find("devices");
   if (devices == file->end() || !devices->is_array() || devices->empty() || devices->size() > max_devices)
     reader.refuse("/devices", (devices == file->end() ? "is missing" : "is " + files::describe(*devices)) +
@@ -158,7 +160,11 @@ std::string DeviceList::json() const {
     if (each.profile) device["profile"] = nlohmann::json::parse(each.profile->json());
     all.push_back(std::move(device));
   }
-  return nlohmann::json{{"devices", std::move(all)}, {"sync_us", sync_us}, {"us_a_byte", us_a_byte}}.dump(1);
+  return nlohmann::json{{"devices", std::move(all)},
+                        {"sync_us", sync_us},
+                        {"us_a_byte", us_a_byte},
+                        {"shared_bytes_a_us", shared_bytes_a_us}}
+      .dump(1);
 }
 
 }  // namespace inlay::exec

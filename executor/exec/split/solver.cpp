@@ -10,7 +10,7 @@
 namespace inlay::exec {
 namespace {
 
-constexpr index output_grain = 256, token_grain = 32;
+constexpr index output_grain = 256;
 
 index rounded_up(index value, index grain) { return (value + grain - 1) / grain * grain; }
 
@@ -22,6 +22,8 @@ Status checked(const LinearShape& shape, const SplitDevices& devices) {
   for (const auto& [name, value] : counts)
     if (value <= 0) return wrong(std::string(name) + " is " + std::to_string(value) + "; it must be above 0");
   if (!devices.gpu || !devices.npu) return wrong("gpu or npu is empty; it must be a time");
+  if (devices.token_grain < 1)
+    return wrong("token_grain is " + std::to_string(devices.token_grain) + "; it must be above 0");
   for (std::size_t i = 0; i < devices.npu_graphs.size(); ++i)
     if (devices.npu_graphs[i] <= (i == 0 ? 0 : devices.npu_graphs[i - 1]))
       return wrong("npu_graphs[" + std::to_string(i) + "] is " + std::to_string(devices.npu_graphs[i]) +
@@ -30,8 +32,9 @@ Status checked(const LinearShape& shape, const SplitDevices& devices) {
 }
 
 // The pass of the NPU that holds all tokens, what pads it included. None, where the largest graph does not.
-std::vector<index> one_pass(index tokens, std::span<const index> graphs) {
-  if (graphs.empty()) return {rounded_up(tokens, token_grain)};
+std::vector<index> one_pass(index tokens, const SplitDevices& devices) {
+  const std::vector<index>& graphs = devices.npu_graphs;
+  if (graphs.empty()) return {rounded_up(tokens, devices.token_grain)};
   const auto graph = std::lower_bound(graphs.begin(), graphs.end(), tokens);
   return graph == graphs.end() ? std::vector<index>() : std::vector<index>{*graph};
 }
@@ -42,13 +45,13 @@ class Search {
 
   LinearSplit least() {
     best_ = timed(shape_, devices_, {});
-    const std::vector<index> whole = one_pass(shape_.tokens, devices_.npu_graphs);
+    const std::vector<index> whole = one_pass(shape_.tokens, devices_);
     const bool holds_all = !whole.empty();
     if (holds_all) consider(Cut::npu_only, shape_.outputs, whole);
     if (holds_all)
       for (index n = output_grain; n < shape_.outputs; n += output_grain) consider(Cut::rows, n, whole);
     if (devices_.npu_graphs.empty()) {
-      for (index m = token_grain; m < shape_.tokens; m += token_grain) cut_tokens({m});
+      for (index m = devices_.token_grain; m < shape_.tokens; m += devices_.token_grain) cut_tokens({m});
       return best_;
     }
     for (const index graph : devices_.npu_graphs)

@@ -42,27 +42,25 @@ void Profile::add(const GraphStep& step, double us) {
   mean.us += (us - mean.us) / static_cast<double>(mean.count);
 }
 
-Expected<double> Profile::us(const GraphStep& step) const {
-  const Kind kind = kind_of(step);
+Expected<double> Profile::us(const Kind& kind, index rows) const {
   const auto known = kinds_.find(kind);
   if (known == kinds_.end())
     return failure(StatusCode::not_found, "the profile of " + device_ + " has no " + kind.name + " of width " +
                                               std::to_string(kind.width) + " and " + std::to_string(kind.input_bytes) +
                                               " input bytes a row");
   const ByRows& measured = known->second;
-  auto above = measured.lower_bound(step.rows);
+  auto above = measured.lower_bound(rows);
   if (above == measured.begin()) return above->second.us;
   if (above == measured.end()) {
     if (measured.size() == 1)
-      return measured.begin()->second.us * static_cast<double>(step.rows) /
-             static_cast<double>(measured.begin()->first);
+      return measured.begin()->second.us * static_cast<double>(rows) / static_cast<double>(measured.begin()->first);
     --above;
   }
   const auto below = std::prev(above);
   const double slope = (above->second.us - below->second.us) / static_cast<double>(above->first - below->first);
-  const double led = below->second.us + slope * static_cast<double>(step.rows - below->first);
+  const double led = below->second.us + slope * static_cast<double>(rows - below->first);
   // Measurements are noisy: yet more rows never take less.
-  return step.rows > above->first ? std::fmax(led, above->second.us) : led;
+  return rows > above->first ? std::fmax(led, above->second.us) : led;
 }
 
 std::string Profile::json() const {

@@ -60,10 +60,16 @@ class Pipeline {
   }
 
   DeviceTimeline timeline;
+  Waiting waiting = Waiting::woken;
 
  private:
   Run described(std::span<Device* const> devices, Policy policy) {
-    return {.graph = passes_.graph(), .edges = edges_, .devices = devices, .placement = placement_, .policy = policy};
+    return {.graph = passes_.graph(),
+            .edges = edges_,
+            .devices = devices,
+            .placement = placement_,
+            .policy = policy,
+            .waiting = waiting};
   }
 
   RecordedPasses passes_;

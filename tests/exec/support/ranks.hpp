@@ -51,9 +51,8 @@ struct RankOfModel {
   }
 };
 
-// A prompt, if there is one, and tokens behind it: the logits of the last token of each pass.
-inline std::vector<float> logits_of(Engine& engine, index prompt, index generated) {
-  std::vector<float> all;
+// A prompt, if there is one, and tokens behind it: the logits of the last token of each pass, until one fails.
+inline Status add_logits_of(Engine& engine, index prompt, index generated, std::vector<float>& all) {
   Sequence text;
   Batch batch;
   Status status = engine.reserve_logits(1);
@@ -62,7 +61,7 @@ inline std::vector<float> logits_of(Engine& engine, index prompt, index generate
     text.length += added;
     batch.clear();
     const auto last = engine.logits(0, 1);
-    if (last) all.insert(all.end(), last->as<float>(), last->as<float>() + last->size());
+    if (status.ok() && last) all.insert(all.end(), last->as<float>(), last->as<float>() + last->size());
   };
   if (prompt > 0) {
     const auto ids = tokens(prompt, engine.config().vocab);
@@ -74,7 +73,11 @@ inline std::vector<float> logits_of(Engine& engine, index prompt, index generate
     pass(1);
   }
   engine.blocks().release(text);
-  EXPECT_TRUE(inlay::test::ok(status));
+  return status;
+}
+inline std::vector<float> logits_of(Engine& engine, index prompt, index generated) {
+  std::vector<float> all;
+  EXPECT_TRUE(inlay::test::ok(add_logits_of(engine, prompt, generated, all)));
   return all;
 }
 

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include <inlay/exec/plan/accesses.hpp>
+#include <inlay/exec/plan/linear_part.hpp>
 #include <inlay/exec/plan/recorder.hpp>
-#include <inlay/exec/plan/row_cut.hpp>
 
 namespace inlay::exec {
 
@@ -45,13 +45,13 @@ class GraphStep {
     for (std::size_t i = 0; i < by.size(); ++i) accesses[i].begin += by[i];
   }
 
-  // Is it a linear that may be computed by parts (row_cut.hpp)?
-  bool has_channels() const { return cut_ != nullptr; }
-  // The step of those channels alone; `first` is a multiple of channel_panel.
-  GraphStep channels(index first, index count) const {
-    GraphStep part = *this;
-    cut_(part, first, count);
-    return part;
+  // Is it a linear that may be computed by parts?
+  bool has_parts() const { return cut_ != nullptr; }
+  // The step of those elements of y alone.
+  GraphStep part(const LinearPart& wanted) const {
+    GraphStep step = *this;
+    cut_(step, wanted);
+    return step;
   }
 
   // What `Asked` tells of operators that it was recorded for (StepRunner, for example); nothing for others.
@@ -71,7 +71,7 @@ class GraphStep {
 
   std::vector<std::max_align_t> op_;
   void (*move_)(void* op, std::span<const std::ptrdiff_t> by) = nullptr;
-  void (*cut_)(GraphStep& step, index first, index count) = nullptr;
+  void (*cut_)(GraphStep& step, const LinearPart& part) = nullptr;
   std::vector<Told> told_;
 };
 
@@ -172,8 +172,8 @@ template <class... Backends> class GraphRecorder {
     step.op_.resize((sizeof(Op) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
     std::memcpy(step.op_.data(), &op, sizeof(Op));
     step.move_ = move<Op>;
-    if constexpr (requires { channels_of(op, index{}, index{}); })
-      if (has_channels(op)) step.cut_ = cut<Op>;
+    if constexpr (requires { part_of(op, LinearPart()); })
+      if (has_parts(op)) step.cut_ = cut<Op>;
     (tell<Asked<Backends>, Op>(step), ...);
     graph_.add(std::move(step));
   }
@@ -201,11 +201,11 @@ template <class... Backends> class GraphRecorder {
     });
   }
 
-  template <class Op> static void cut(GraphStep& step, index first, index count) {
+  template <class Op> static void cut(GraphStep& step, const LinearPart& part) {
     Op& op = *reinterpret_cast<Op*>(step.op_.data());
-    op = channels_of(op, first, count);
+    op = part_of(op, part);
     step.accesses = accesses_of(op);
-    step.width = count;
+    step.rows = part.tokens, step.width = part.channels;
   }
 
   StepGraph& graph_;

@@ -19,12 +19,17 @@
 
 namespace inlay::exec {
 
+// How a device's thread waits for steps of others: the system wakes it, or (HeteroLLM's fast synchronisation) it sleeps
+// until shortly before such a step is expected to end and then polls.
+enum class Waiting : unsigned char { woken, fast };
+
 struct Run {
   const StepGraph& graph;
   const Edges& edges;
   std::span<Device* const> devices;
   std::span<const std::size_t> placement;  // which of them computes each step
   Policy policy = Policy::chunk_order;
+  Waiting waiting = Waiting::woken;  // by the wall clock
 };
 
 // A device's failure is a Status that names it, the step and its operator; so is a step that takes longer than the

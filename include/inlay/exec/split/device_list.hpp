@@ -3,11 +3,12 @@
 //   {"devices": [{"name": "npu", "kind": "npu", "operators": ["linear", "linear_w4a16"],
 //                 "rates": {"flops_a_us": 1e7, "bytes_a_us": 43300, "submit_us": 15}},
 //                {"name": "cpu", "kind": "cpu", "profile": {"profile": 1, "device": "cpu", "steps": [..]}}],
-//    "sync_us": 400, "us_a_byte": 0}
+//    "sync_us": 400, "us_a_byte": 0, "shared_bytes_a_us": 59100}
 //
 // A device has rates or a Profile (inlay/exec/time/profile.hpp has its form). `operators` are those that it computes,
 // all of them where that is left out. `sync_us` is what a step waits whose input another device wrote, and `us_a_byte`
-// what each byte of that costs; both are 0 where they are left out.
+// what each byte of that costs; `shared_bytes_a_us` is what all of them read together at most, 0: without bound. All
+// three are 0 where they are left out.
 #pragma once
 
 #include <optional>
@@ -41,7 +42,7 @@ struct ListedDevice {
 
 struct DeviceList {
   std::vector<ListedDevice> devices;
-  double sync_us = 0, us_a_byte = 0;
+  double sync_us = 0, us_a_byte = 0, shared_bytes_a_us = 0;
 
   // Errors, each with its place, what it is and what it must be: what is not of the form above, a key that it does not
   // have, two devices of one name, more than 16 of them.

@@ -9,9 +9,9 @@
 //
 //   T = min(max(T_gpu(part), T_npu(rest)) + T_sync + T_copy, T_gpu, T_npu + T_sync + T_copy)
 //
-// "Rows" are those of the weights: outputs. What an NPU gets of them aligns to 256, of tokens to 32; an NPU of static
-// graphs gets as many tokens as one of its graphs has, or pads. Parts that run at once share the memory: neither is
-// faster than alone, and together they read no faster than `shared_bytes_a_us`.
+// "Rows" are those of the weights: outputs. What an NPU gets of them aligns to 256, of tokens to 32 (`token_grain`); an
+// NPU of static graphs gets as many tokens as one of its graphs has, or pads. Parts that run at once share the memory:
+// neither is faster than alone, and together they read no faster than `shared_bytes_a_us`.
 #pragma once
 
 #include <functional>
@@ -34,6 +34,7 @@ using LinearTime = std::function<double(const LinearShape&)>;
 struct SplitDevices {
   LinearTime gpu = {}, npu = {};
   std::vector<index> npu_graphs = {};  // tokens of those it has, ascending; none: it computes any
+  index token_grain = 32;              // of tokens that it computes then
   double sync_us = 0;                  // both must have ended
   double copy_us_a_byte = 0;           // of what the NPU wrote, as f32; 0: both see one memory
   double weight_bytes = 2;             // of an element, 0.5 for instance

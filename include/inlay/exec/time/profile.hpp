@@ -31,21 +31,23 @@ class Profile {
   void add(const GraphStep& step, double us);
   // Fewer rows than were measured take what the fewest took; more, what the last two lead to, or in proportion where
   // there is but one. Not found: a step whose like was never measured.
-  Expected<double> us(const GraphStep& step) const;
+  Expected<double> us(const GraphStep& step) const { return us(kind_of(step), step.rows); }
 
- private:
+  // Steps that differ in rows alone.
   struct Kind {
     std::string name;
     index width = 0, input_bytes = 0;
     auto operator<=>(const Kind&) const = default;
   };
+  static Kind kind_of(const GraphStep& step);
+  Expected<double> us(const Kind& kind, index rows) const;
+
+ private:
   struct Mean {
     double us = 0;
     index count = 0;
   };
   using ByRows = std::map<index, Mean>;
-
-  static Kind kind_of(const GraphStep& step);
 
   std::string device_;
   std::map<Kind, ByRows> kinds_;

@@ -1,0 +1,96 @@
+#include <inlay/exec/split/linear_cutter.hpp>
+
+#include <algorithm>
+
+#include <inlay/exec/split/step_work.hpp>
+
+namespace inlay::exec {
+namespace {
+
+Status no_linear(const GraphStep& step) { return invalid(std::string(step.name) + " is no linear; it must be one"); }
+
+// Weights, scales, bias: all that is read beside x.
+double weight_bytes(const GraphStep& step) {
+  double bytes = 0;
+  for (const Access& access : step.accesses)
+    if (access.reads && access.field != "x") bytes += static_cast<double>(access.rows * access.span);
+  return bytes;
+}
+
+Expected<std::size_t> listed(const DeviceList& list, std::string_view name) {
+  for (std::size_t i = 0; i < list.devices.size(); ++i)
+    if (list.devices[i].name == name) return i;
+  return failure(
+      invalid("devices have none named " + std::string(name) + "; they must have cpu and the one beside it"));
+}
+
+}  // namespace
+
+Expected<LinearTime> linear_time(const ListedDevice& device, const GraphStep& step) {
+  const auto whole = linear_of(step);
+  if (!whole) return failure(no_linear(step));
+  const auto share = [outputs = whole->outputs](const LinearShape& part) {
+    return static_cast<double>(part.outputs) / static_cast<double>(outputs);
+  };
+  if (device.rates)
+    return LinearTime([=, rates = *device.rates, weights = weight_bytes(step)](const LinearShape& part) {
+      const auto tokens = static_cast<double>(part.tokens);
+      const double moved = static_cast<double>(part.inputs + part.outputs) * tokens * sizeof(float);
+      return rates.us(2 * static_cast<double>(part.outputs * part.inputs) * tokens, weights * share(part) + moved);
+    });
+  const Profile::Kind kind = Profile::kind_of(step);
+  if (auto known = device.profile->us(kind, step.rows); !known) return failure(std::move(known.error()));
+  return LinearTime(
+      [=, profile = *device.profile](const LinearShape& part) { return *profile.us(kind, part.tokens) * share(part); });
+}
+
+Expected<LinearCutter> LinearCutter::make(std::string_view words, std::optional<DeviceList> devices,
+                                          std::string_view second) {
+  LinearCutter cutter;
+  auto parsed = SplitWords::parse(words);
+  if (!parsed) return failure(std::move(parsed.error()));
+  cutter.words_ = *parsed;
+  cutter.cuts_nothing_ = !devices && (words.empty() || words == "none");
+  if (!devices) return cutter;
+  if (!words.empty())
+    return failure(invalid("split is '" + std::string(words) +
+                           "' beside described devices, by which linears are cut; it must be left out"));
+  auto cpu = listed(*devices, "cpu"), other = listed(*devices, second);
+  if (!cpu) return failure(std::move(cpu.error()));
+  if (!other) return failure(std::move(other.error()));
+  cutter.cpu_ = *cpu, cutter.second_ = *other;
+  cutter.devices_ = std::move(devices);
+  return cutter;
+}
+
+Expected<LinearSplit> LinearCutter::of(const GraphStep& step) {
+  if (!devices_) {
+    const auto shape = linear_of(step);
+    if (!shape) return failure(no_linear(step));
+    return words_.of(*shape);
+  }
+  const std::pair key(Profile::kind_of(step), step.rows);
+  if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
+  auto split = split_step(step, *devices_, cpu_, second_);
+  if (split) solved_.emplace(key, *split);
+  return split;
+}
+
+Expected<LinearSplit> split_step(const GraphStep& step, const DeviceList& list, std::size_t gpu, std::size_t npu) {
+  const auto shape = linear_of(step);
+  if (!shape) return failure(no_linear(step));
+  auto gpu_time = linear_time(list.devices[gpu], step), npu_time = linear_time(list.devices[npu], step);
+  if (!gpu_time) return failure(std::move(gpu_time.error()));
+  if (!npu_time) return failure(std::move(npu_time.error()));
+  SplitDevices devices{.gpu = std::move(*gpu_time),
+                       .npu = std::move(*npu_time),
+                       .sync_us = list.sync_us,
+                       .copy_us_a_byte = list.us_a_byte,
+                       .weight_bytes = weight_bytes(step) / static_cast<double>(shape->outputs * shape->inputs),
+                       .shared_bytes_a_us = list.shared_bytes_a_us};
+  // All others pad nothing. Where there are many tokens, cuts are tried by sixteen of them.
+  if (list.devices[npu].kind != DeviceKind::npu) devices.token_grain = shape->tokens < 64 ? 1 : 16;
+  return split_linear(*shape, devices);
+}
+
+}  // namespace inlay::exec
