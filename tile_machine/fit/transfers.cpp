@@ -10,7 +10,7 @@ namespace inlay::npu {
 
 namespace {
 
-constexpr int rounds = 20;
+constexpr int transfer_rounds = 20;
 
 // Of a transfer: when the one before it in its queue ended (-1: there is none).
 struct Placed {
@@ -79,7 +79,7 @@ TransferFit fit_transfers(const Device& device, const std::vector<Path>& paths, 
     double latency = paths[path].latency;
     Solution solution;
     std::vector<bool> late(samples.size()), last;
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < transfer_rounds; ++round) {
       std::vector<Equation> equations;
       for (std::size_t i = 0; i < samples.size(); ++i) {
         const TransferSample& transfer = *samples[i].transfer;
