@@ -1,12 +1,10 @@
-"""Tokens a second of a Llama of SmolLM2-135M's shape in PyTorch, random weights: as it is, in bf16, both by torch.compile, and by
-inlay.torch.quantize_.
+"""Tokens a second of a Llama of SmolLM2-135M's shape in PyTorch, random weights: as it is, in bf16, and by inlay.torch.quantize_.
 
-    PYTHONPATH=FOLDER_OF_INLAY python3 bench/peers/torch_generate.py [FIFO]      needs torch and transformers
+    PYTHONPATH=FOLDER_OF_INLAY python3 bench/peers/torch_generate.py      needs torch and transformers
 
-By turns; medians of five. torch.compile takes minutes of a C++ compiler. FIFO: waits for a line from it when all is warm."""
+By turns; medians of five."""
 import copy
 import statistics
-import sys
 import time
 
 import torch
@@ -25,34 +23,27 @@ def main():
     plain = transformers.LlamaForCausalLM(config).eval()
     models = {"f32": plain, "bf16": copy.deepcopy(plain).bfloat16(),
               "w4a16": inlay.torch.quantize_(copy.deepcopy(plain), "w4a16"), "int8": inlay.torch.quantize_(copy.deepcopy(plain), "int8")}
-    for name in ("f32", "bf16"):
-        compiled = models[name + " compiled"] = copy.deepcopy(models[name])
-        compiled.forward = torch.compile(compiled.forward, dynamic=False)
     prompt = torch.randint(0, config.vocab_size, (1, PROMPT))
 
     def prefill(model):
-        model(prompt, use_cache=False)
+        model(prompt)
         return PROMPT
 
     def decode(model):
         model.generate(prompt[:, :16], attention_mask=torch.ones_like(prompt[:, :16]), max_new_tokens=TOKENS, min_new_tokens=TOKENS,
-                       do_sample=False, **({"cache_implementation": "static"} if "forward" in vars(model) else {}))
+                       do_sample=False)
         return TOKENS
 
     rates = {(name, work): [] for name in models for work in (prefill, decode)}
     with torch.no_grad():
         for turn in range(TURNS + 1):  # the first warms up
-            if turn == 1:
-                print("warm", flush=True)
-                if len(sys.argv) > 1:
-                    open(sys.argv[1]).readline()
             for (name, work), found in rates.items():
                 begin = time.perf_counter()
                 tokens = work(models[name])
                 if turn > 0:
                     found.append(tokens / (time.perf_counter() - begin))
     for (name, work), found in rates.items():
-        print("%-14s %-8s %7.1f tok/s (%.1f to %.1f)" % (name, work.__name__, statistics.median(found), min(found), max(found)))
+        print("%-6s %-8s %7.1f tok/s (%.1f to %.1f)" % (name, work.__name__, statistics.median(found), min(found), max(found)))
 
 
 if __name__ == "__main__":

@@ -40,8 +40,10 @@ bool receive_all(int socket, void* data, std::size_t size) {
 struct Part {
   std::byte* begin;
   std::size_t bytes;
-  std::size_t first;  // where the element at 0, 0, .. lies among them
+  std::size_t first;   // where the element at 0, 0, .. lies among them
+  std::size_t at = 0;  // where they lie among those of a call: at a multiple of what any element is aligned to
 };
+constexpr std::size_t alignment = 16;
 Part part_of(const DLTensor& tensor) {
   std::int64_t low = 0, high = 0;
   bool empty = false;
@@ -68,9 +70,11 @@ struct Request {
       for (int d = 0; d < tensor.ndim; ++d) all += (d > 0 ? "," : "") + std::to_string(values[d]);
       return all;
     };
-    const Part part = part_of(tensor);
+    Part part = part_of(tensor);
+    bytes.resize((bytes.size() + alignment - 1) / alignment * alignment);
+    part.at = bytes.size();
     add(name, kind, name_of(tensor.dtype), numbers(tensor.shape), numbers(tensor.strides),
-        std::to_string(bytes.size() + part.first));
+        std::to_string(part.at + part.first));
     parts.push_back(part);
     bytes.insert(bytes.end(), part.begin, part.begin + part.bytes);
   }
@@ -166,10 +170,9 @@ inlay_code PythonKernel::run(const char* op, const c::Call& call) {
   if (!receive_all(socket_, received.data(), received.size())) _exit(1);
   if (reply.code >= 0 && received.size() == request.bytes.size() && reply.code != INLAY_INVALID_ARGUMENT) {
     // What it has changed alone: operands may share memory.
-    std::size_t at = 0;
     for (const Part& part : request.parts)
-      for (std::size_t i = 0; i < part.bytes; ++i, ++at)
-        if (received[at] != request.bytes[at]) part.begin[i] = received[at];
+      for (std::size_t i = 0; i < part.bytes; ++i)
+        if (received[part.at + i] != request.bytes[part.at + i]) part.begin[i] = received[part.at + i];
   } else {
     message_.assign(reinterpret_cast<const char*>(received.data()), received.size());
   }

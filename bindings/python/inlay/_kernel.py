@@ -7,7 +7,7 @@ import importlib.util
 import socket
 import struct
 import sys
-from typing import Any
+from typing import Any, Callable
 
 import numpy
 
@@ -22,7 +22,9 @@ def open_memory(memory: bytearray, dtype: str, shape: str, strides: str, first: 
     extents, steps = [[int(each) for each in text.split(",") if each] for text in (shape, strides)]
     halves = dtype in ("i4", "u4")
     if halves:
-        extents[-1] = (extents[-1] + 1) // 2
+        if extents[-1] % 2 != 0 or any(step % 2 != 0 for step in steps[:-1]):
+            raise NotImplementedError("a View of %s has rows of whole bytes" % dtype)
+        extents[-1] //= 2
         steps = [step // 2 for step in steps[:-1]] + steps[-1:]
     of = numpy.dtype("uint8" if halves else "uint16" if dtype == "bf16" else NUMPY[dtype])
     if 0 in extents:
@@ -39,7 +41,7 @@ def open_memory(memory: bytearray, dtype: str, shape: str, strides: str, first: 
 
 
 def read_arguments(lines: list[str], memory: bytearray) -> dict[str, Any]:
-    readers = {"number": float, "integer": int, "flag": lambda word: word == "1", "word": str}
+    readers: dict[str, Callable[[str], Any]] = {"number": float, "integer": int, "flag": lambda word: word == "1", "word": str}
     arguments: dict[str, Any] = {}
     for line in lines:
         field, kind, *rest = line.split(" ")
