@@ -139,17 +139,11 @@ AttentionCompute Rounding::of_attention() const {
   return attention == "bf16" ? AttentionCompute::bf16_products : AttentionCompute::exact_float;
 }
 
-void add_place(CLI::App& command, std::string& place) {
-  command.add_option("--place", place,
-                     "Which operators the device beside the cpu computes: all, linears, attention, layers:FIRST-LAST, "
-                     "each with =DEVICE, after commas; the later one counts (default: its linears)");
-}
-
 void ModelOptions::add_to(CLI::App& command) {
   command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
   command.add_option("--backend", backend, "Where the operators run; cpu+cl, cpu+npu: on two devices at once")
       ->check(CLI::IsMember(backends_and_pairs()));
-  add_place(command, place);
+  add_place(command, *this);
   command.add_option("--chunks-at-once", chunks_at_once, "Chunks of a prompt under way at once, with --backend cpu+..")
       ->check(CLI::Range(1, 64));
   add_device(command, device);
@@ -231,11 +225,7 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
   if (backend.find('+') != backend.npos)
     return failure(
         invalid("--backend is " + backend + ", two devices at once; it must be one here: see inlay devices"));
-  if (!options.place.empty() && options.backend.find('+') == options.backend.npos)
-    return failure(invalid("--place is " + options.place +
-                           ", which is --backend cpu+cl's and cpu+npu's; with "
-                           "--backend " +
-                           options.backend + " it must be left out"));
+  if (Status status = check_of_two(options); !status.ok()) return failure(std::move(status));
   if (options.rounding.f16_on_npu() && options.backend != "npu" && options.backend != "cpu+npu")
     return failure(invalid("--activations is f16, which is --backend npu's; with --backend " + options.backend +
                            " it must be exact, int8 or bf16"));

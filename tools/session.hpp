@@ -51,6 +51,11 @@ struct ModelOptions {
   std::string model;               // empty: the model that ships with Inlay
   std::string backend = "cpu";     // one of backends_and_pairs()
   std::string place;               // with two devices, which operators are the second one's: exec::Placement
+  std::string split;               // and how linears of both are cut: exec::SplitWords
+  std::string devices;             // --devices, a file by which a solver cuts them
+  std::string outliers;            // --outliers, "cpu" or "within"; empty: within
+  bool fast_sync = false;          // --fast-sync
+  double watchdog = 0;             // --watchdog, in seconds; 0: none
   index chunks_at_once = 2;        // of a prompt, with two devices
   std::string isa;                 // empty: the best
   std::string device;              // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
@@ -71,8 +76,6 @@ struct ModelOptions {
   void add_to(CLI::App& command);
 };
 
-// --place
-void add_place(CLI::App& command, std::string& place);
 exec::RankCut::By cut_of(const ModelOptions& options);
 
 struct LoadedModel {

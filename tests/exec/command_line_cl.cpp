@@ -107,6 +107,31 @@ TEST_F(CommandLineCl, the_cpu_and_cl_write_the_text_of_the_cpu) {
   EXPECT_EQ(both.out, inlay(many).out);
 }
 
+TEST_F(CommandLineCl, linears_that_both_compute_write_the_text_of_the_cpu) {
+  const std::string story =
+      "run --temperature 0 --tokens 24 --prompt \"Lily and Tom went to the park. It was\" --chunk 4";
+  const std::string expected = inlay(story).out;
+  for (const std::string split : {"rows:0.3", "sequence", "multi-sequence:0.7", "hybrid"}) {
+    const Outcome both = inlay(story + " --backend cpu+cl --split " + split);
+    EXPECT_EQ(both.code, 0) << both.err;
+    EXPECT_EQ(both.out, expected) << split;
+  }
+  const std::string devices = file("here.json");
+  const Outcome measured = inlay("profile --backend cpu+cl --rows 1,4 --repeats 1 --threads 1 -o " + devices);
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Outcome solved = inlay(story + " --backend cpu+cl --devices " + devices);
+  EXPECT_EQ(solved.code, 0) << solved.err;
+  EXPECT_EQ(solved.out, expected);
+  expect_refused("run --split rows", {"--split is rows", "cpu+cl"});
+  expect_refused("run --backend cpu+cl --split columns", {"split is 'columns'", "multi-sequence"});
+  expect_refused("run --backend cpu+cl --split rows --devices " + devices,
+                 {"split is 'rows' beside described devices"});
+  expect_refused("run --backend cpu+cl --devices " + file("none.json"), {"--devices is", "none.json"});
+  expect_refused("bench model --shape stories260k --backend cpu+cl --prefill 4 --devices " + devices,
+                 {"the profile of cpu has no linear"});
+  expect_refused("profile --backend cpu+cl --name here", {"--name is here"});
+}
+
 TEST_F(CommandLineCl, bench_tells_the_rates_of_a_model) {
   const Outcome outcome =
       inlay("bench model --shape stories260k --type f16 --prefill 4 --depth 0 --tokens 2 --backend cl");

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "tests/exec/support/command_line.hpp"
@@ -75,6 +76,23 @@ TEST_F(CommandLine, plan_places_a_prompt) {
           write("few.json", R"({"devices": [{"name": "a", "kind": "npu", "operators": ["linear"], )" + rates + "}]}"),
       {"no device of the file computes"});
   expect_refused("plan --devices " + file("none.json"), {"none.json"});
+}
+
+// The page's picture is of the page's file of devices.
+TEST_F(CommandLine, the_picture_of_the_page_is_what_plan_and_the_script_draw) {
+  const std::string page = read(source / "docs/devices.md"), picture = "docs/devices_timeline.svg";
+  const std::size_t begin = page.find("```json\n") + 8, end = page.find("```", begin);
+  ASSERT_LT(end, page.size());
+  const std::string devices = write("phone.json", page.substr(begin, end - begin)), trace = file("trace.json");
+  const std::string plan = "plan smollm2-135m --devices phone.json --seq 384 --chunk 128 --trace trace.json",
+                    script = "scripts/timeline_svg.py trace.json -o ";
+  EXPECT_NE(page.find("inlay " + plan + "\n" + script + picture), std::string::npos) << "the page says how it is drawn";
+  EXPECT_NE(page.find("(devices_timeline.svg)"), std::string::npos);
+  ASSERT_EQ(inlay("plan smollm2-135m --devices " + devices + " --seq 384 --chunk 128 --trace " + trace).code, 0);
+  const std::string command =
+      "python3 " + (source / "scripts/timeline_svg.py").string() + " " + trace + " -o " + file("picture.svg");
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_TRUE(read(file("picture.svg")) == read(source / picture)) << picture << " is not what is drawn now";
 }
 
 // By a device whose memory costs nothing: a model's operations, counted from its sizes. 5 layers of 64, 8 heads and 4

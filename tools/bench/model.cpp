@@ -224,7 +224,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--isa", options->model.isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->model.backend, "Where the operators run")
       ->check(CLI::IsMember(backends_and_pairs()));
-  add_place(command, options->model.place);
+  add_place(command, options->model);
   add_device(command, options->model.device);
   add_ranks(command, options->model.ranks, options->model.cut);
   command.get_option("--ranks")->excludes("--trace");

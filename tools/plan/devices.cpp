@@ -13,7 +13,7 @@
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/plan/arena.hpp>
 #include <inlay/exec/schedule/run.hpp>
-#include <inlay/exec/split/device_list.hpp>
+#include <inlay/exec/split/linear_cutter.hpp>
 #include <inlay/exec/split/place_line.hpp>
 #include <inlay/exec/split/recorded_prompt.hpp>
 #include <inlay/exec/time/trace.hpp>
@@ -180,31 +180,16 @@ class Plan {
     std::printf("\n");
   }
 
-  // What the solver would gain of linears, one after the other: of a GPU or CPU and an NPU with rates.
+  // What the solver would gain of linears, one after the other: of two devices, of which an NPU is the second.
   void print_cuts(double before) const {
-    std::size_t npu = 2, other = 2;
-    for (std::size_t i = 0; i < list_.devices.size(); ++i)
-      (list_.devices[i].kind == exec::DeviceKind::npu ? npu : other) = i;
-    if (list_.devices.size() != 2 || npu == 2 || other == 2 || !list_.devices[0].rates || !list_.devices[1].rates)
-      return;
+    if (list_.devices.size() != 2) return;
+    const std::size_t npu = list_.devices[0].kind == exec::DeviceKind::npu ? 0 : 1;
     double saved = 0;
     index cut = 0, linears = 0;
     for (std::size_t at = 0; at < steps().size(); ++at) {
-      const auto shape = exec::linear_of(steps()[at]);
-      if (!shape) continue;
+      if (!exec::linear_of(steps()[at])) continue;
       ++linears;
-      const StepWork work = prompt_.work(steps()[at]);
-      const auto part = [&](const exec::DeviceRates& rates) {
-        return exec::LinearTime([&, work](const exec::LinearShape& s) {
-          const double share = static_cast<double>(s.outputs) / static_cast<double>(shape->outputs);
-          const double rows = static_cast<double>(s.tokens) / static_cast<double>(shape->tokens);
-          return rates.us(work.flops * share * rows, work.bytes * share);
-        });
-      };
-      const auto split = exec::split_linear(*shape, {.gpu = part(*list_.devices[other].rates),
-                                                     .npu = part(*list_.devices[npu].rates),
-                                                     .sync_us = list_.sync_us,
-                                                     .copy_us_a_byte = list_.us_a_byte});
+      const auto split = exec::split_step(steps()[at], list_, 1 - npu, npu);
       if (!split || split->cut == exec::Cut::gpu_only || split->cut == exec::Cut::npu_only) continue;
       ++cut;
       saved += std::max(0.0, placed_us(steps()[at]) - split->us);

@@ -1,7 +1,8 @@
-// inlay profile: what each operator of a model takes on this machine's processor, by rows, as `inlay plan --devices`
-// reads it.
+// inlay profile: what each operator of a model takes on devices of this machine, by rows, as `inlay plan --devices` and
+// `inlay run --devices` read it.
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,7 +12,15 @@
 #include <inlay/exec/schedule/run.hpp>
 #include <inlay/exec/split/device_list.hpp>
 #include <inlay/exec/split/recorded_prompt.hpp>
+#include <inlay/ops/add.hpp>
+#ifdef INLAY_HAS_CL
+#include <inlay/exec/device/cl_over_host.hpp>
+#endif
+#ifdef INLAY_HAS_NPU
+#include <inlay/npu.hpp>
+#endif
 
+#include "measure/timing.hpp"
 #include "tools/commands.hpp"
 #include "tools/plan/planned_model.hpp"
 #include "tools/session.hpp"
@@ -19,60 +28,157 @@
 namespace inlay::tools {
 namespace {
 
+using exec::GraphStep;
+
 struct Options {
-  std::string model, name = "cpu", isa, pool = "inlay", output;
+  std::string model, backend = "cpu", name, device, isa, pool = "inlay", output;
   std::vector<index> rows = {1, 16, 64, 256};
   int threads = 0, repeats = 3;
 };
 
-// A prompt of one chunk, computed step after step: once to warm up, then so often.
-Status measure(const Options& options, const Cpu& cpu, index rows, exec::Profile& profile) {
-  auto model = planned_model(options.model, cpu.parallel());
-  if (!model) return std::move(model.error());
-  auto prompt = exec::RecordedPrompt<Cpu>::record(model->config, std::move(model->weights),
-                                                  any_prompt(rows, model->config.vocab), rows);
-  if (!prompt) return std::move(prompt.error());
-  const exec::StepCompute compute = exec::computed_by(cpu);
-  const exec::StepGraph& graph = (*prompt)->graph();
-  const exec::Edges line = exec::Edges::in_order(graph.size());
-  const std::vector<std::size_t> placement(static_cast<std::size_t>(graph.size()), 0);
-  for (int repeat = 0; repeat <= options.repeats; ++repeat) {
-    exec::CpuDevice device({.name = options.name}, compute);
-    exec::Device* const devices[] = {&device};
-    exec::DeviceTimeline timeline;
-    if (Status status =
-            exec::run_steps({.graph = graph, .edges = line, .devices = devices, .placement = placement}, timeline);
-        !status.ok())
-      return status;
-    if (repeat == 0) continue;
-    for (const exec::DeviceTimeline::Span& span : timeline.spans)
-      profile.add(graph.steps()[static_cast<std::size_t>(span.step)], std::max(span.us(), 1e-3));
+using Prompt = exec::RecordedPrompt<Cpu
+#ifdef INLAY_HAS_CL
+                                    ,
+                                    exec::ClOverHost
+#endif
+#ifdef INLAY_HAS_NPU
+                                    ,
+                                    Npu
+#endif
+                                    >;
+
+// What computes steps, and is told of the memory of a prompt before.
+struct Measured {
+  exec::DeviceKind kind;
+  std::function<Status(const exec::StepGraph&)> share;
+  exec::StepCompute compute;
+  std::function<Status(const GraphStep&)> supports;
+};
+
+template <class Backend> Measured measured(Backend backend, exec::DeviceKind kind) {
+  auto kept = std::make_shared<Backend>(std::move(backend));
+  auto runner = std::make_shared<exec::StepRunner<Backend&>>(*kept);
+  return {.kind = kind,
+          .share =
+              [kept](const exec::StepGraph& graph) {
+                if constexpr (requires { kept->share(graph, [](std::size_t) { return true; }); })
+                  return kept->share(graph, [](std::size_t) { return true; });
+                else
+                  return Status();
+              },
+          .compute = [kept, runner](const GraphStep& step) { return runner->run(step); },
+          .supports = [kept, runner](const GraphStep& step) { return runner->supports(step); }};
+}
+
+Expected<Measured> make_measured(const Options& options, const std::string& name) {
+#ifdef INLAY_HAS_CL
+  if (name == "cl") {
+    auto cl = Cl::make({.device = options.device});
+    if (!cl) return failure(std::move(cl.error()));
+    return measured(exec::ClOverHost(std::move(*cl)), exec::DeviceKind::gpu);
   }
+#endif
+#ifdef INLAY_HAS_NPU
+  if (name == "npu") {
+    auto npu = Npu::make({.device = options.device});
+    if (!npu) return failure(std::move(npu.error()));
+    return measured(std::move(*npu), exec::DeviceKind::npu);
+  }
+#endif
+  auto cpu = make_cpu(options.isa, options.threads, options.pool);
+  if (!cpu) return failure(std::move(cpu.error()));
+  return measured(std::move(*cpu), exec::DeviceKind::cpu);
+}
+
+// A prompt of one chunk, computed step after step: once to warm up, then so often. What the device declines is left
+// out.
+Status measure_rows(const Options& options, const Measured& device, index rows, exec::Profile& profile) {
+  auto model = planned_model(options.model, Cpu().parallel());
+  if (!model) return std::move(model.error());
+  auto prompt = Prompt::record(model->config, std::move(model->weights), any_prompt(rows, model->config.vocab), rows);
+  if (!prompt) return std::move(prompt.error());
+  const exec::StepGraph& graph = std::as_const(**prompt).graph();
+  if (Status status = device.share(graph); !status.ok()) return status;
+  for (int repeat = 0; repeat <= options.repeats; ++repeat)
+    for (const GraphStep& step : graph.steps()) {
+      if (!device.supports(step).ok()) continue;
+      Status status;
+      const double us = 1e6 * measure::seconds([&] { status = device.compute(step); });
+      if (!status.ok()) return status;
+      if (repeat > 0) profile.add(step, std::max(us, 1e-3));
+    }
   return {};
 }
 
+// What a step waits whose input another device wrote: steps that compute nothing, by turns on two devices.
+Expected<double> hand_over_us() {
+  constexpr index steps = 200;
+  std::vector<float> memory(4);
+  const View<2> cells(memory.data(), {2, 2});
+  exec::StepGraph graph;
+  exec::GraphRecorder<> record(graph);
+  for (index i = 0; i < steps; ++i) record(Add<Host>{.a = cells, .b = cells, .y = cells});
+  if (Status status = record.take_status(); !status.ok()) return failure(std::move(status));
+  const exec::StepCompute nothing = [](const GraphStep&) { return Status(); };
+  exec::CpuDevice one({.name = "one"}, nothing), other({.name = "other"}, nothing);
+  exec::Device* const devices[] = {&one, &other};
+  exec::DeviceThreads threads(devices);
+  std::vector<std::size_t> placement;
+  for (index i = 0; i < steps; ++i) placement.push_back(static_cast<std::size_t>(i % 2));
+  const exec::Edges line = exec::Edges::in_order(steps);
+  std::vector<double> took;
+  for (int turn = 0; turn < 9; ++turn) {
+    exec::DeviceTimeline timeline;
+    Status status =
+        exec::run_steps({.graph = graph, .edges = line, .devices = devices, .placement = placement}, threads, timeline);
+    if (!status.ok()) return failure(std::move(status));
+    took.push_back(timeline.makespan_us() / static_cast<double>(steps));
+  }
+  return measure::median(took);
+}
+
 int profile(const Options& options) {
-  auto cpu = make_cpu(options.isa, options.threads, options.pool);
-  if (!cpu) return wrong(cpu.error());
   std::vector<index> rows = options.rows;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const std::size_t plus = options.backend.find('+');
+  std::vector<std::string> names = {options.backend.substr(0, plus)};
+  if (plus != options.backend.npos) names.push_back(options.backend.substr(plus + 1));
+  if (names.size() > 1 && !options.name.empty())
+    return wrong("--name is " + options.name + " and --backend " + options.backend +
+                 ", whose devices have their own; it must be left out");
   exec::DeviceList list;
-  exec::Profile measured(options.name);
-  for (const index count : rows) {
-    if (Status status = measure(options, *cpu, count, measured); !status.ok()) return wrong(status);
-    std::fprintf(stderr, "%ld rows measured\n", static_cast<long>(count));
+  for (const std::string& each : names) {
+    auto device = make_measured(options, each);
+    if (!device) return wrong(device.error());
+    exec::Profile times(options.name.empty() ? each : options.name);
+    for (const index count : rows) {
+      if (Status status = measure_rows(options, *device, count, times); !status.ok()) return wrong(status);
+      std::fprintf(stderr, "%s: %ld rows measured\n", each.c_str(), static_cast<long>(count));
+    }
+    list.devices.push_back({.name = times.device(), .kind = device->kind, .profile = std::move(times)});
   }
-  list.devices.push_back({.name = options.name, .kind = exec::DeviceKind::cpu, .profile = std::move(measured)});
+  if (names.size() > 1) {
+    auto sync = hand_over_us();
+    if (!sync) return wrong(sync.error());
+    list.sync_us = *sync;
+  }
   const std::string text = list.json() + "\n";
   return write_output(options.output, text);
+}
+
+// Those that Prompt is recorded for.
+std::vector<std::string> measurable() {
+  std::vector<std::string> words = backends_and_pairs();
+  std::erase(words, "reference");
+  return words;
 }
 
 }  // namespace
 
 void add_profile(CLI::App& app, Command& chosen) {
   auto& command =
-      *app.add_subcommand("profile", "Measure what each operator of a model takes on this processor, by rows");
+      *app.add_subcommand("profile", "Measure what each operator of a model takes on devices of this machine, by rows");
   auto options = std::make_shared<Options>();
   command.add_option("model", options->model,
                      "A model file, or a shape as of bench model (none: the model that ships with Inlay)");
@@ -80,7 +186,12 @@ void add_profile(CLI::App& app, Command& chosen) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 16));
   command.add_option("--repeats", options->repeats, "Passes that are measured, of each")->check(CLI::Range(1, 1000));
-  command.add_option("--name", options->name, "The device's name in the file");
+  command
+      .add_option("--backend", options->backend,
+                  "Which devices: cpu, cl or npu, one after the other where there are two, for --devices of inlay run")
+      ->check(CLI::IsMember(measurable()));
+  command.add_option("--name", options->name, "The device's name in the file (default: the backend's)");
+  add_device(command, options->device);
   command.add_option("--isa", options->isa, "Instruction set of the kernels");
   add_threads(command, options->threads, options->pool);
   command.add_option("-o,--output", options->output, "Write the file there; else to standard output");
