@@ -36,16 +36,16 @@ struct Options {
   int threads = 0, repeats = 3;
 };
 
-using Prompt = exec::RecordedPrompt<Cpu
+using ProfiledPrompt = exec::RecordedPrompt<Cpu
 #ifdef INLAY_HAS_CL
-                                    ,
-                                    exec::ClOverHost
+                                            ,
+                                            exec::ClOverHost
 #endif
 #ifdef INLAY_HAS_NPU
-                                    ,
-                                    Npu
+                                            ,
+                                            Npu
 #endif
-                                    >;
+                                            >;
 
 // What computes steps, and is told of the memory of a prompt before.
 struct Measured {
@@ -95,7 +95,8 @@ Expected<Measured> make_measured(const Options& options, const std::string& name
 Status measure_rows(const Options& options, const Measured& device, index rows, exec::Profile& profile) {
   auto model = planned_model(options.model, Cpu().parallel());
   if (!model) return std::move(model.error());
-  auto prompt = Prompt::record(model->config, std::move(model->weights), any_prompt(rows, model->config.vocab), rows);
+  auto prompt =
+      ProfiledPrompt::record(model->config, std::move(model->weights), any_prompt(rows, model->config.vocab), rows);
   if (!prompt) return std::move(prompt.error());
   const exec::StepGraph& graph = std::as_const(**prompt).graph();
   if (Status status = device.share(graph); !status.ok()) return status;
@@ -167,7 +168,7 @@ int profile(const Options& options) {
   return write_output(options.output, text);
 }
 
-// Those that Prompt is recorded for.
+// Those that ProfiledPrompt is recorded for.
 std::vector<std::string> measurable() {
   std::vector<std::string> words = backends_and_pairs();
   std::erase(words, "reference");
