@@ -46,14 +46,17 @@ struct NpuOptions {
 // What the timing model says of an operator at its shapes. Simulated time is no prediction of a device.
 struct NpuEstimate {
   double cycles = 0, us = 0;
-  std::uint64_t bytes = 0;                   // that global memory moves
-  std::string bound;                         // the resource that the program takes longest
-  double problem_share = 0;                  // of the makespan that compulsory bytes and products take at least
-  std::array<double, 4> us_at_dram_share{};  // where others leave 1, 3/4, 1/2, 1/4 of global memory's bandwidth
+  std::uint64_t bytes = 0;   // that global memory moves
+  std::string bound;         // the resource that the program takes longest
+  double problem_share = 0;  // of the makespan that compulsory bytes and products take at least
   // Beside `us`, which are the program's own: of a call on an idle device, of one that stands in line behind another
   // program, and until a host that waits knows of the end.
   double launch_us = 0, dispatch_us = 0, sync_us = 0;
 };
+
+// Microseconds where others leave 1, 3/4, 1/2, 1/4 of global memory's bandwidth, of which the first are
+// NpuEstimate::us.
+using NpuUsAtDramShares = std::array<double, 4>;
 
 namespace npu {
 class Costs;
@@ -109,6 +112,8 @@ std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op);
 Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace);
 Expected<NpuEstimate> estimate(const Npu& npu, const AnyOperator& op);
 Expected<NpuEstimate> estimate(const NpuEstimator& estimator, const AnyOperator& op);
+Expected<NpuUsAtDramShares> us_at_dram_shares(const Npu& npu, const AnyOperator& op);
+Expected<NpuUsAtDramShares> us_at_dram_shares(const NpuEstimator& estimator, const AnyOperator& op);
 Expected<Plan> plan(const Npu& npu, const AnyOperator& op);  // what the estimate is read from
 std::size_t packed_bytes(const Npu& npu, const AnyOperator& op);
 Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory);
@@ -146,6 +151,15 @@ requires std::is_same_v<Costs, Npu> || std::is_same_v<Costs, NpuEstimator> Expec
   if (Status status = check(op); !status.ok()) return failure(std::move(status));
   if (has_experts(op)) return failure(unsupported("an estimate is of one expert: expert_ends must be left out"));
   return npu::about(op, [&](const npu::AnyOperator& any) { return npu::estimate(costs, any); });
+}
+
+// Each share is a timing of its own, and none is kept: an estimate takes a quarter of this.
+template <class Costs, class Op>
+requires std::is_same_v<Costs, Npu> || std::is_same_v<Costs, NpuEstimator> Expected<NpuUsAtDramShares>
+us_at_dram_shares(const Costs& costs, const Op& op) {
+  if (Status status = check(op); !status.ok()) return failure(std::move(status));
+  if (has_experts(op)) return failure(unsupported("an estimate is of one expert: expert_ends must be left out"));
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::us_at_dram_shares(costs, any); });
 }
 
 // A weight laid out once. The contracts' packed forms are those of every backend; where a device's units read another

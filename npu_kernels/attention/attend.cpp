@@ -110,24 +110,32 @@ std::vector<index> splits_of(const AttentionCall& p, const Device& device, std::
 AttentionTemplate quickest(GlobalMemory& memory, const AttentionProblem<Host>& problem, const Choices& choices) {
   const AttentionCall call = attention_call(memory, problem);
   const std::vector<AttentionTemplate> all = templates_of(call, memory.device(), memory.cores());
-  AttentionTemplate best = all.front();
-  double least = 0;
-  for (const AttentionTemplate& by : all) {
-    const Program plan = attend_by(memory, call, choices, by);
+  std::vector<EstimateRequest> estimated(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Program plan = attend_by(memory, call, choices, all[i]);
     if (!plan.body) continue;
-    const auto build = [&](GlobalMemory& other) {
-      return attend_by(other, attention_call(other, problem), choices, by).body;
-    };
-    const EstimateRequest estimated{.name = choices.key,
-                                    .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
-                                    .types = {},
-                                    .problem = plan.problem,
-                                    .build = build,
-                                    .launch = plan.launch};
-    const auto estimate = choices.estimates->of(memory.device(), estimated, threads());
-    if (estimate && (least == 0 || estimate->cycles < least)) best = by, least = estimate->cycles;
+    const AttentionTemplate by = all[i];
+    estimated[i] = {.name = choices.key,
+                    .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
+                    .types = {},
+                    .problem = plan.problem,
+                    .build =
+                        [&problem, &choices, by](GlobalMemory& other) {
+                          return attend_by(other, attention_call(other, problem), choices, by).body;
+                        },
+                    .launch = plan.launch};
   }
-  return best;
+  std::vector<double> cycles(all.size(), 0);  // 0: it does not fit
+  threads()(static_cast<index>(all.size()), [&](index i) {
+    const EstimateRequest& request = estimated[static_cast<std::size_t>(i)];
+    if (!request.build) return;
+    const auto estimate = choices.estimates->of(memory.device(), request);
+    if (estimate) cycles[static_cast<std::size_t>(i)] = estimate->cycles;
+  });
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (cycles[i] > 0 && (cycles[best] == 0 || cycles[i] < cycles[best])) best = i;
+  return all[best];
 }
 
 }  // namespace

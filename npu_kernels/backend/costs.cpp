@@ -57,20 +57,30 @@ Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights
     call = asked_;
   }
   const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
-  auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), threads());
+  auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), DramShares::all_of_it);
   if (!found) return failure(std::move(found.error()));
   NpuEstimate estimate{.cycles = found->cycles,
                        .us = found->us,
                        .bytes = found->bytes,
                        .bound = found->bound,
                        .problem_share = found->problem_share,
-                       .us_at_dram_share = found->us_at_share,
                        .launch_us = device_.host.launch_us,
                        .dispatch_us = device_.host.dispatch_us,
                        .sync_us = device_.host.sync_us};
   const std::lock_guard lock(mutex_);
   kept_.make_room(max_kept);
   return kept_.put(call.key(), std::move(estimate));
+}
+
+Expected<NpuUsAtDramShares> Costs::us_at_dram_shares(const AnyOperator& op, const PackedWeights& packed) {
+  if (Status status = op.refusal(device_); !status.ok()) return failure(std::move(status));
+  if (op.nothing_to_write()) return NpuUsAtDramShares{};
+  CallKey call;
+  std::byte* const blocks = describe(call, op, device_, packed);
+  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
+  auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), DramShares::each, threads());
+  if (!found) return failure(std::move(found.error()));
+  return found->us_at_share;
 }
 
 Expected<Plan> Costs::plan(const AnyOperator& op, const PackedWeights& packed) {

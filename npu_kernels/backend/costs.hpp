@@ -35,6 +35,7 @@ class Costs {
 
   // Errors: what the operator declines, what the device lacks for its program.
   Expected<NpuEstimate> estimate(const AnyOperator& op, const PackedWeights& packed = {});
+  Expected<NpuUsAtDramShares> us_at_dram_shares(const AnyOperator& op, const PackedWeights& packed = {});
   Expected<Plan> plan(const AnyOperator& op, const PackedWeights& packed = {});
   Expected<VerbLog> verbs(const AnyOperator& op, const PackedWeights& packed);  // of the same program
   std::size_t known() const;

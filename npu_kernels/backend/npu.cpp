@@ -148,6 +148,13 @@ Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory) 
 Expected<NpuEstimate> estimate(const NpuEstimator& estimator, const AnyOperator& op) {
   return estimator.costs().estimate(op);
 }
+Expected<NpuUsAtDramShares> us_at_dram_shares(const Npu& npu, const AnyOperator& op) {
+  const Runtime::Turn turn = npu.runtime().turn();
+  return turn ? npu.runtime().us_at_dram_shares(op) : failure(taken());
+}
+Expected<NpuUsAtDramShares> us_at_dram_shares(const NpuEstimator& estimator, const AnyOperator& op) {
+  return estimator.costs().us_at_dram_shares(op);
+}
 
 }  // namespace npu
 

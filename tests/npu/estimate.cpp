@@ -68,9 +68,21 @@ TEST(Estimate, IsWhatTheRunTakes) {
 }
 
 TEST(Estimate, AQuarterOfTheMemoryCostsAMemoryBoundProgramFourTimes) {
-  const auto result = estimate(device_of("hexagon-htp-like"), rms_norm(1024, 4096));
+  const auto result = estimate(device_of("systolic32"), rms_norm(1024, 4096));
   ASSERT_TRUE(result);
   EXPECT_NEAR(result->us_at_share[3] / result->us_at_share[0], 4, 0.1);
+  EXPECT_EQ(result->bound, "global memory");
+}
+
+// What one processor of a phone cannot draw of its memory others may have at no cost.
+TEST(Estimate, WhatOthersTakeCostsAnAgentNothingThatItCouldNotDraw) {
+  const Device device = device_of("hexagon-htp-like");
+  const auto result = estimate(device, rms_norm(1024, 4096));
+  ASSERT_TRUE(result);
+  const double all = device.memory_bytes_per_cycle / device.dram_bytes_per_cycle;
+  EXPECT_EQ(result->us_at_share[1], result->us_at_share[0]);
+  EXPECT_NEAR(result->us_at_share[2] / result->us_at_share[0], 2 / all, 0.02);
+  EXPECT_NEAR(result->us_at_share[3] / result->us_at_share[0], 4 / all, 0.05);
   EXPECT_EQ(result->bound, "global memory");
 }
 

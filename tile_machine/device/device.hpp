@@ -8,6 +8,7 @@
 //   global --load_vector--> vector --vector--> vector --store--> global
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -267,7 +268,13 @@ struct Device {
   Compile compile;
   HostCost host;
   std::vector<Provenance> provenance;
+  // What global memory gives to all who share it, of which dram_bytes_per_cycle are what this device draws at most.
+  double memory_bytes_per_cycle = 0;  // less than these: they are all of it
 
+  // What the device draws where others leave this share of its memory.
+  double dram_at_share(double share) const {
+    return std::min(dram_bytes_per_cycle, std::max(memory_bytes_per_cycle, dram_bytes_per_cycle) * share);
+  }
   bool same_memory(Space a, Space b) const { return memory_of[static_cast<int>(a)] == memory_of[static_cast<int>(b)]; }
   const Memory& memory(Space space) const { return memories[memory_of[static_cast<int>(space)]]; }
   const Path* path(Space from, Space to) const;  // null: not a legal move

@@ -1,6 +1,7 @@
 // devices/<name>.json -> Device. The schema; device_layout.cpp and device_units.cpp read their parts of it. Every key
-// is required, but for operations of the vector unit, where one without a price is one that the unit does not have, and
-// for host: without it a program costs its cycles alone.
+// is required, but for operations of the vector unit, where one without a price is one that the unit does not have, for
+// host: without it a program costs its cycles alone, and for dram's bytes_per_cycle_agent: without it the device can
+// draw all that its memory gives.
 //
 //   format       2
 //   name         letters, digits, '-', '_', '.'
@@ -9,7 +10,8 @@
 //   sources      {"<source>": {"confidence": "documented", "text": "where it stands"}, ..}; a source may add
 //                "range": [0.8, 1.5], the factors between which its numbers may be wrong
 //   cores, ghz   figures
-//   dram         {bytes_per_cycle, bytes_per_cycle_core}
+//   dram         {bytes_per_cycle, bytes_per_cycle_agent, bytes_per_cycle_core}: what the memory gives to all who share
+//                it, what this device draws of that at most, and one of its cores
 //   l2           null | {bytes, line, bytes_per_cycle, bytes_per_cycle_core, latency, hints}
 //   scalar       {miss_cycles, line, lines, coherent}
 //   memories     [{name, bytes, align, granule}, ..], the first is global memory
@@ -80,20 +82,33 @@ void DeviceReader::rest(const Node& root) {
 
 // Global memory's bandwidth, the cache before it, and what a scalar read of it costs.
 void DeviceReader::global_memory(const Node& root) {
-  const auto shared = [&](const Node& node, double core, double all) {
+  // A part of a bandwidth is at most all of it.
+  const auto within = [&](const Node& node, const char* key, double part, const char* whole, double all) {
+    if (ok() && part > all)
+      refuse(child(node.pointer, key), "is " + shown(part) + ": it must be at most " + whole + ", " + shown(all));
+  };
+  const auto shared = [&](const Node& node, const char* key, double core, double all) {
     const double least = device_.cores * bandwidth.low;
     if (ok() && all < least)
-      refuse(child(node.pointer, "bytes_per_cycle"), "is " + shown(all) + ": it must be at least " + shown(least) +
-                                                         ", " + shown(bandwidth.low) + " for each of " +
-                                                         std::to_string(device_.cores) + " cores");
-    if (ok() && core > all)
-      refuse(child(node.pointer, "bytes_per_cycle_core"),
-             "is " + shown(core) + ": it must be at most bytes_per_cycle, " + shown(all));
+      refuse(child(node.pointer, key), "is " + shown(all) + ": it must be at least " + shown(least) + ", " +
+                                           shown(bandwidth.low) + " for each of " + std::to_string(device_.cores) +
+                                           " cores");
+    within(node, "bytes_per_cycle_core", core, key, all);
   };
-  const Node dram = object(get(root, "dram"), {"bytes_per_cycle", "bytes_per_cycle_core"});
-  figure(dram, "bytes_per_cycle", bandwidth, device_.dram_bytes_per_cycle);
+  const bool apart = root.json != nullptr && has(get(root, "dram"), "bytes_per_cycle_agent");
+  std::vector<std::string_view> parts{"bytes_per_cycle", "bytes_per_cycle_core"};
+  if (apart) parts.emplace_back("bytes_per_cycle_agent");
+  const Node dram = object(get(root, "dram"), Words(parts));
+  figure(dram, "bytes_per_cycle", bandwidth, device_.memory_bytes_per_cycle);
+  device_.dram_bytes_per_cycle = device_.memory_bytes_per_cycle;
+  if (apart) {
+    figure(dram, "bytes_per_cycle_agent", bandwidth, device_.dram_bytes_per_cycle);
+    within(dram, "bytes_per_cycle_agent", device_.dram_bytes_per_cycle, "bytes_per_cycle",
+           device_.memory_bytes_per_cycle);
+  }
   figure(dram, "bytes_per_cycle_core", bandwidth, device_.dram_bytes_per_cycle_core);
-  shared(dram, device_.dram_bytes_per_cycle_core, device_.dram_bytes_per_cycle);
+  shared(dram, apart ? "bytes_per_cycle_agent" : "bytes_per_cycle", device_.dram_bytes_per_cycle_core,
+         device_.dram_bytes_per_cycle);
   if (const Node cache = get(root, "l2"); present(cache)) {
     Cache& l2 = device_.l2;
     const Node node = object(cache, {"bytes", "line", "bytes_per_cycle", "bytes_per_cycle_core", "latency", "hints"});
@@ -101,7 +116,7 @@ void DeviceReader::global_memory(const Node& root) {
     figure(node, "line", line_bytes, l2.line);
     figure(node, "bytes_per_cycle", bandwidth, l2.bytes_per_cycle);
     figure(node, "bytes_per_cycle_core", bandwidth, l2.bytes_per_cycle_core);
-    shared(node, l2.bytes_per_cycle_core, l2.bytes_per_cycle);
+    shared(node, "bytes_per_cycle", l2.bytes_per_cycle_core, l2.bytes_per_cycle);
     figure(node, "latency", cycles, l2.latency);
     l2.hints = boolean(get(node, "hints"));
   }

@@ -85,9 +85,10 @@ Repeat repeat_of(const std::vector<std::vector<std::int64_t>>& bases, std::size_
       result.trips = std::min(result.trips, form_of(values).holds);
       all.push_back(values);
     }
-  for (std::vector<std::int64_t>& each : all) {
-    each.resize(result.trips);
-    result.forms.push_back(form_of(each));
+  // A form that goes around is found by the number that follows: where the others end sooner, of all of them.
+  for (const std::vector<std::int64_t>& each : all) {
+    const Form simple = form_of({each.begin(), each.begin() + static_cast<std::ptrdiff_t>(result.trips)});
+    result.forms.push_back(simple.holds < result.trips ? form_of(each) : simple);
   }
   return result;
 }

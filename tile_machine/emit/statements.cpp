@@ -52,14 +52,22 @@ std::string mode_of(Compare how) {
   }
 }
 
-// Of a vector core.
+// Of the core that has it.
 std::string queue_of(Pipe pipe) {
   switch (pipe) {
+    case Pipe::load:
     case Pipe::load_vector: return "MTE2";
+    case Pipe::feed: return "MTE1";
+    case Pipe::matrix: return "M";
+    case Pipe::drain: return "FIX";
     case Pipe::vector: return "V";
     case Pipe::store: return "MTE3";
     default: return "S";
   }
+}
+
+bool is_cube_verb(std::string_view name) {
+  return name == "nd2nz" || name == "load_a" || name == "load_b" || name == "mma" || name == "drain";
 }
 
 bool side_by_side(const Tensor& tensor) { return tensor.region().runs <= 1; }
@@ -80,8 +88,7 @@ Status Statements::refused(const Verb& verb, const std::string& why) const {
 
 std::string Statements::operand(const Tensor& tensor) {
   const Named& named = names_.of(tensor);
-  const auto bytes = static_cast<std::int64_t>(tensor.begin - (tensor.space == Space::global ? 0 : named.begin));
-  values_.push_back({bytes * 8 / bits(tensor.dtype), {}});
+  values_.push_back({names_.offset_of(tensor) * 8 / bits(tensor.dtype), {}});
   return named.identifier + (tensor.space == Space::global ? "_gm" : "") + "[$" + std::to_string(values_.size() - 1) +
          "]";
 }
@@ -105,9 +112,11 @@ void Statements::wrote(const Verb& verb) {
 
 Status Statements::add(const Verb& verb) {
   values_.clear();
+  if (verb.entry.event != Event::stream_set && verb.entry.event != Event::stream_wait) last_ = {};
   if (verb.entry.event != Event::work) return flag(verb);
   if (!verb.described) return refused(verb, "the table has no such verb yet");
   const std::string_view name = verb.entry.verb;
+  if (is_cube_verb(name)) return cube(verb);
   for (std::size_t i = 0; i < verb.count; ++i)
     if (verb.tensors[i].layout != Layout::nd || verb.tensors[i].flipped || type_of(verb.tensors[i].dtype).empty())
       return refused(verb, "operands must be rows of f32, f16 or bf16");
@@ -133,10 +142,25 @@ Status Statements::flag(const Verb& verb) {
   } else if (entry.event == Event::barrier_all) {
     put("barrier_all", "a core", {});
   } else if (entry.event == Event::sync_all) {
-    put("sync_all", "all cores", {});
+    put("sync_all", mixed_ ? "cube and vector cores" : "all cores", {});
+  } else if (entry.event == Event::stream_set || entry.event == Event::stream_wait) {
+    return stream_flag(verb);
   } else {
-    return refused(verb, "flags between streams and cores are not in the table yet");
+    return refused(verb, "flags between cores are not in the table yet");
   }
+  return {};
+}
+
+// One flag of a cube core is both vector cores', and one set of it is the two of the log.
+Status Statements::stream_flag(const Verb& verb) {
+  const Entry& entry = verb.entry;
+  const bool same = last_.event == entry.event && last_.flag == entry.flag && last_.from == entry.from &&
+                    last_.to == entry.to && last_.peer_stream < entry.peer_stream;
+  last_ = entry;
+  if (same) return {};
+  values_ = {{entry.flag, {}}};
+  put(entry.event == Event::stream_set ? "stream_set" : "stream_wait", "cube and vector cores",
+      {{"pipe", queue_of(entry.from)}, {"flag", "$0"}});
   return {};
 }
 
@@ -197,11 +221,12 @@ Status Statements::arithmetic(const Verb& verb) {
                          : verb.op == VectorOp::add ? "+"
                                                     : std::string(npu::name(verb.op))}};
   places["dst_pitch"] = text_of(dst.rows() == 1 ? dst.columns() : dst.pitch);
+  const bool narrows = bits(dst.dtype) == 16 && verb.count > 1 && a.dtype == DType::f32;
   for (std::size_t i = 0; i < verb.count; ++i)
-    if (verb.tensors[i].dtype != DType::f32 && (name != "vbinary" || verb.tensors[i].dtype != DType::f16))
+    if (verb.tensors[i].dtype != DType::f32 && !narrows && (name != "vbinary" || verb.tensors[i].dtype != DType::f16))
       return refused(verb, "it computes in f32, and in f16 between tensors");
   for (std::size_t i = 1; i < verb.count; ++i)
-    if (verb.tensors[i].dtype != dst.dtype) return refused(verb, "all operands must have one type");
+    if (verb.tensors[i].dtype != dst.dtype && !narrows) return refused(verb, "all operands must have one type");
   if (verb.count > 1 && a.shape != dst.shape) return refused(verb, "the first operand must have the result's shape");
   places["dst"] = operand(dst);
   if (verb.count > 1) {
@@ -214,43 +239,66 @@ Status Statements::arithmetic(const Verb& verb) {
     if (places["Op"].empty()) return refused(verb, "the table has no such operation");
     places["b"] = operand(b);
     places["b_pitch"] = text_of(b.rows() == 1 ? 0 : b.pitch);
+    const bool of_column = b.columns() == 1 && b.rows() == dst.rows() && b.pitch == 1 && b.dtype == DType::f32;
+    if (narrows) {
+      places["type"] = type_of(dst.dtype);
+      if (of_column) return put("vbinary", "b is a column, rounded to 16 bits", std::move(places)), Status();
+      if (b.dtype == dst.dtype && b.shape == dst.shape)
+        return put("vbinary", "b of 16 bits, rounded to them", std::move(places)), Status();
+      return refused(verb, "the second operand must be a tile of the result's type or a column of f32");
+    }
     if (b.shape == dst.shape) return put("vbinary", flat ? "side by side" : "rows", std::move(places)), Status();
     if (b.columns() == dst.columns() && b.rows() == 1) return put("vbinary", "rows", std::move(places)), Status();
-    if (b.columns() != 1 || b.rows() != dst.rows() || b.pitch != 1 || dst.dtype != DType::f32)
+    if (!of_column || dst.dtype != DType::f32)
       return refused(verb, "the second operand must be a tile, a row or a column of f32");
     return put("vbinary", "b is a column", std::move(places)), Status();
   }
-  if (!flat) return refused(verb, "its elements must lie side by side");
+  const bool few = flat && dst.elements() <= scratch_floats;
   if (name == "vscalar") {
-    if (verb.op == VectorOp::div && dst.elements() <= scratch_floats)
-      return put("vscalar", "div", std::move(places)), Status();
+    if (verb.op == VectorOp::div && few && !narrows) return put("vscalar", "div", std::move(places)), Status();
     if (verb.op != VectorOp::add && verb.op != VectorOp::mul && verb.op != VectorOp::max && verb.op != VectorOp::min)
       return refused(verb, "with a number it adds, multiplies, takes the larger or smaller, or divides 512 elements");
-    return put("vscalar", "add, mul, max, min", std::move(places)), Status();
+    places["type"] = type_of(dst.dtype);
+    return put("vscalar",
+               narrows ? "rounded to 16 bits"
+               : flat  ? "add, mul, max, min"
+                       : "rows",
+               std::move(places)),
+           Status();
   }
-  if (name == "vunary") {
-    if (verb.op == VectorOp::rsqrt && dst.elements() <= scratch_floats)
-      return put("vunary", "rsqrt", std::move(places)), Status();
+  if (name == "vunary" && !narrows) {
+    if (verb.op == VectorOp::rsqrt && few) return put("vunary", "rsqrt", std::move(places)), Status();
+    if (verb.op == VectorOp::recip && few) return put("vunary", "recip", std::move(places)), Status();
     if (places["Op"].empty()) return refused(verb, "the table has no such function");
-    return put("vunary", "exp, log, sqrt, abs", std::move(places)), Status();
+    return put("vunary", flat ? "exp, log, sqrt, abs" : "rows", std::move(places)), Status();
+  }
+  if (name == "vfill") return put("vfill", flat ? "side by side" : "rows", std::move(places)), Status();
+  if (!flat || narrows) return refused(verb, "its elements must be f32, side by side");
+  if (name == "viota") {
+    const bool counts = dst.rows() == 1 && verb.iota.column_step == 1;
+    if (!counts) return refused(verb, "it counts along a row");
+    places["value"] = text_of(static_cast<float>(verb.iota.first));
+    return put("viota", "a row", std::move(places)), Status();
   }
   if (name == "vcompare") return put("vcompare", "with a number", std::move(places)), Status();
-  if (name == "vfill") return put("vfill", "side by side", std::move(places)), Status();
   return refused(verb, "the table has no such verb yet");
 }
 
 Status Statements::select(const Verb& verb) {
   const auto& [dst, mask, yes, no] = verb.tensors;
-  const auto number = numbers_.find(no.buffer);
-  const bool tiles = dst.dtype == DType::f32 && mask.shape == dst.shape && yes.shape == dst.shape &&
-                     side_by_side(dst) && side_by_side(mask) && side_by_side(yes);
-  if (!tiles || !one_element(no) || number == numbers_.end())
+  // The number is the other one of the two.
+  const bool first = numbers_.count(yes.buffer) > 0 && one_element(yes);
+  const Tensor &tile = first ? no : yes, &single = first ? yes : no;
+  const auto number = numbers_.find(single.buffer);
+  const bool tiles = dst.dtype == DType::f32 && mask.shape == dst.shape && tile.shape == dst.shape &&
+                     side_by_side(dst) && side_by_side(mask) && side_by_side(tile);
+  if (!tiles || !one_element(single) || number == numbers_.end())
     return refused(verb, "it chooses between a tile and a number");
   Places places{{"count", text_of(dst.elements())}, {"value", text_of(number->second)}};
   places["dst"] = operand(dst);
   places["mask"] = operand(mask);
-  places["a"] = operand(yes);
-  put("vselect", "or a number", std::move(places));
+  places["a"] = operand(tile);
+  put("vselect", first ? "a number or a tile" : "or a number", std::move(places));
   return {};
 }
 

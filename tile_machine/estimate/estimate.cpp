@@ -36,13 +36,13 @@ tl::expected<EventLog, Status> events_of(const Device& device, const EstimateReq
   return events_of(device, program, true);
 }
 
-tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequest& program,
+tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequest& program, DramShares shares,
                                         const Parallel& parallel) {
   auto log = events_of(device, program, false);
   if (!log) return tl::unexpected<Status>(std::move(log.error()));
   auto time = order_events(*log, device);
   if (!time) return tl::unexpected<Status>(std::move(time.error()));
-  // The four timings take most of the seconds that the estimate of a large log takes, and none waits for another.
+  // None of the timings waits for another.
   static_assert(dram_shares[0] == 1);
   const auto end_at = [&](std::size_t i) -> tl::expected<Tick, Status> {
     if (i == 0) {
@@ -51,11 +51,11 @@ tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequ
       return time->makespan;
     }
     Device slower = device;
-    slower.dram_bytes_per_cycle *= dram_shares[i];
+    slower.dram_bytes_per_cycle = device.dram_at_share(dram_shares[i]);
     slower.dram_bytes_per_cycle_core = std::min(slower.dram_bytes_per_cycle_core, slower.dram_bytes_per_cycle);
     return makespan_of(*log, slower, *time);
   };
-  std::array<tl::expected<Tick, Status>, dram_shares.size()> ends;
+  std::vector<tl::expected<Tick, Status>> ends(shares == DramShares::each ? dram_shares.size() : 1);
   parallel(static_cast<index>(ends.size()),
            [&](index i) { ends[static_cast<std::size_t>(i)] = end_at(static_cast<std::size_t>(i)); });
   Estimate result;
@@ -72,14 +72,13 @@ tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequ
   return result;
 }
 
-tl::expected<Estimate, Status> CostCache::of(const Device& device, const EstimateRequest& program,
-                                             const Parallel& parallel) {
+tl::expected<Estimate, Status> CostCache::of(const Device& device, const EstimateRequest& program) {
   const std::string key = key_of(device, program);
   {
     const std::lock_guard lock(mutex_);
     if (const Estimate* known = known_.find(key)) return *known;
   }
-  auto result = estimate(device, program, parallel);
+  auto result = estimate(device, program, DramShares::all_of_it);
   if (!result) return result;
   const std::lock_guard lock(mutex_);
   known_.make_room(most);

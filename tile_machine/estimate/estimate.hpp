@@ -31,13 +31,16 @@ struct EstimateRequest {
 };
 
 inline constexpr std::array<double, 4> dram_shares{1, 0.75, 0.5, 0.25};
+// Each is a timing of its own: whoever does not ask for what others' traffic costs waits for one.
+enum class DramShares : std::uint8_t { all_of_it, each };
 
 struct Estimate {
   double cycles = 0, us = 0;
   std::uint64_t bytes = 0;   // that global memory moves
   std::string bound;         // the program's own bounding resource
   double problem_share = 0;  // of the makespan that the problem takes at least; 0: it is not stated
-  std::array<double, dram_shares.size()> us_at_share{};  // where others take the rest of global memory's bandwidth
+  // Where others take the rest of global memory's bandwidth: us, and of the other shares 0 unless each was asked for.
+  std::array<double, dram_shares.size()> us_at_share{};
 };
 
 class CostCache {
@@ -45,8 +48,7 @@ class CostCache {
   static constexpr std::size_t most = 4096;  // that are kept
 
   // Errors: what the program reported, or what time_events refused.
-  tl::expected<Estimate, Status> of(const Device& device, const EstimateRequest& program,
-                                    const Parallel& parallel = serial());
+  tl::expected<Estimate, Status> of(const Device& device, const EstimateRequest& program);
   std::size_t known() const;
 
  private:
@@ -56,7 +58,7 @@ class CostCache {
 
 // Without a memory of earlier ones.
 tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequest& program,
-                                        const Parallel& parallel = serial());
+                                        DramShares shares = DramShares::each, const Parallel& parallel = serial());
 // The log that it is read from.
 tl::expected<EventLog, Status> events_of(const Device& device, const EstimateRequest& program);
 

@@ -24,13 +24,18 @@ inline void put_figure(nlohmann::json& description, const Provenance& figure, do
   description.at(nlohmann::json::json_pointer(figure.pointer))[0] = figure.whole ? std::round(value) : value;
 }
 
-// A core's part of a bandwidth is at most all of it.
+// A part of a bandwidth, a device's or a core's, is at most all of it.
 inline void keep_parts_within_all(nlohmann::json& description) {
   for (const char* section : {"dram", "l2"}) {
     nlohmann::json& part = description.at(section);
     if (part.is_null()) continue;
-    nlohmann::json &core = part.at("bytes_per_cycle_core")[0], &all = part.at("bytes_per_cycle")[0];
-    if (core.get<double>() > all.get<double>()) core = all;
+    const nlohmann::json* all = &part.at("bytes_per_cycle")[0];
+    for (const char* key : {"bytes_per_cycle_agent", "bytes_per_cycle_core"}) {
+      if (!part.contains(key)) continue;
+      nlohmann::json& mine = part.at(key)[0];
+      if (mine.get<double>() > all->get<double>()) mine = *all;
+      all = &mine;
+    }
   }
 }
 

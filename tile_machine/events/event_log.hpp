@@ -27,6 +27,8 @@
 #include <string>
 #include <vector>
 
+#include <inlay/core/cache_line_allocator.hpp>
+
 #include "tile_machine/device/device.hpp"
 #include "tile_machine/events/source_location.hpp"
 
@@ -120,11 +122,14 @@ inline bool waits(Event event) {
   return event == Event::wait || event == Event::stream_wait || event == Event::cross_wait;
 }
 
+// Of what a log has millions of: in huge pages, where the system gives them.
+template <class T> using Many = std::vector<T, CacheLineAllocator<T>>;
+
 struct EventLog {
   std::uint16_t cores = 1;
   std::vector<std::uint8_t> streams = {0};  // of each core: which of Device::streams each is an instance of
-  std::vector<Entry> entries;               // of all cores, in an order in which the machine really ran them
-  std::vector<Footprint> footprints;
+  Many<Entry> entries;                      // of all cores, in an order in which the machine really ran them
+  Many<Footprint> footprints;
   std::vector<Buffer> buffers;
 };
 

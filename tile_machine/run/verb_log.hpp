@@ -16,7 +16,9 @@ struct Verb {
   bool described = false;  // what follows is said of it
   VectorOp op = VectorOp::add;
   Compare compare = Compare::less;
-  Scalar scalar = 0.0f;             // an operand, what is filled in, or what scalar_read found
+  Scalar scalar = 0.0f;             // an operand, what is filled in, drain's scale, or what scalar_read found
+  bool flag = false;                // of mma: the sum starts at zero; of drain: it does more than scale
+  Iota iota{};                      // of viota
   std::array<Tensor, 4> tensors{};  // what is written first
   std::size_t count = 0;
   NdTensor to{}, from{};  // of a copy by axes
@@ -25,7 +27,7 @@ struct Verb {
 struct VerbLog {
   struct Stream {
     std::uint32_t core = 0, vector_worker = 0, vector_workers = 0;
-    bool has_vector = false;
+    bool has_vector = false, has_matrix = false;
     std::vector<Verb> verbs;
   };
   std::vector<Stream> streams;

@@ -45,11 +45,15 @@ void fill_max_min(std::span<const Rate> demand, Rate capacity, std::span<Rate> g
 
 BandwidthShare::BandwidthShare(const Device& device, const std::vector<std::uint8_t>& streams, const Limits& limits,
                                std::uint32_t cores, Sharing sharing)
-    : queues_(static_cast<std::uint32_t>(device.queues.size() * streams.size())),
+    : core_of_(cores * device.queues.size() * streams.size()),
       sharing_(sharing),
       total_(to_rate(limits.bytes_per_cycle)),
       core_cap_(to_rate(limits.bytes_per_cycle_core)),
-      transfers_(std::size_t{cores} * queues_) {
+      transfers_(core_of_.size()),
+      shared_(transfers_.size()) {
+  const std::size_t of_a_core = device.queues.size() * streams.size();
+  for (std::size_t lane = 0; lane < core_of_.size(); ++lane)
+    core_of_[lane] = static_cast<std::uint16_t>(lane / of_a_core);
   const Rate sharers = dram_queues(device, streams);
   part_ = std::min(core_cap_ / sharers, total_ / (sharers * cores));
 }
@@ -57,6 +61,7 @@ BandwidthShare::BandwidthShare(const Device& device, const std::vector<std::uint
 void BandwidthShare::start(std::uint32_t lane, std::uint64_t bytes, Rate solo, Tick now) {
   transfers_[lane] = {.left = to_amount(bytes), .solo = solo, .rate = 0, .since = now, .end = never};
   active_.insert(std::upper_bound(active_.begin(), active_.end(), lane), lane);
+  began_.push_back(lane);
   changed_ = true;
 }
 
@@ -83,6 +88,7 @@ void BandwidthShare::end(Tick now, std::vector<std::uint32_t>& lanes) {
     if (!ends(lane)) continue;
     settle(transfers_[lane], now);
     lanes.push_back(lane);
+    ended_.push_back(lane);
   }
   active_.erase(std::remove_if(active_.begin(), active_.end(), ends), active_.end());
   changed_ = true;
@@ -92,9 +98,9 @@ void BandwidthShare::share_max_min(Tick now) {
   demand_.clear();
   solo_.clear();
   for (std::size_t i = 0; i < active_.size();) {
-    const std::uint32_t core = active_[i] / queues_;
+    const std::uint16_t core = core_of_[active_[i]];
     Rate sum = 0;
-    for (; i < active_.size() && active_[i] / queues_ == core; ++i) {
+    for (; i < active_.size() && core_of_[active_[i]] == core; ++i) {
       solo_.push_back(transfers_[active_[i]].solo);
       sum += solo_.back();
     }
@@ -106,25 +112,49 @@ void BandwidthShare::share_max_min(Tick now) {
   std::size_t group = 0;
   for (std::size_t i = 0; i < active_.size(); ++group) {
     const std::size_t begin = i;
-    const std::uint32_t core = active_[i] / queues_;
-    while (i < active_.size() && active_[i] / queues_ == core) ++i;
-    fill_max_min(std::span(solo_).subspan(begin, i - begin), granted_[group],
-                 std::span(share_).subspan(begin, i - begin));
+    const std::uint16_t core = core_of_[active_[i]];
+    while (i < active_.size() && core_of_[active_[i]] == core) ++i;
+    if (i - begin == 1)
+      share_[begin] = std::min(solo_[begin], granted_[group]);
+    else
+      fill_max_min(std::span(solo_).subspan(begin, i - begin), granted_[group],
+                   std::span(share_).subspan(begin, i - begin));
   }
   for (std::size_t i = 0; i < active_.size(); ++i) grant(transfers_[active_[i]], share_[i], now);
+}
+
+// Where each transfer that ended is followed by one of its lane that asks for as much, who gets what is as it was: the
+// new ones get what the old ones had.
+bool BandwidthShare::took_over(Tick now) {
+  if (began_.size() != ended_.size()) return false;
+  for (const std::uint32_t lane : began_)
+    if (shared_[lane].solo != transfers_[lane].solo) return false;
+  for (const std::uint32_t lane : began_) grant(transfers_[lane], shared_[lane].rate, now);
+  return true;
+}
+
+void BandwidthShare::remember() {
+  for (const std::uint32_t lane : ended_) shared_[lane] = {};
+  for (const std::uint32_t lane : active_) shared_[lane] = {transfers_[lane].solo, transfers_[lane].rate};
+}
+
+void BandwidthShare::share_anew(Tick now) {
+  if (sharing_ == Sharing::max_min) return share_max_min(now);
+  for (std::uint32_t lane : active_) {
+    const Rate solo = transfers_[lane].solo;
+    grant(transfers_[lane], sharing_ == Sharing::none ? solo : std::min(solo, part_), now);
+  }
 }
 
 void BandwidthShare::share(Tick now) {
   if (!changed_) return;
   changed_ = false;
-  if (sharing_ == Sharing::max_min) {
-    share_max_min(now);
-  } else {
-    for (std::uint32_t lane : active_) {
-      const Rate solo = transfers_[lane].solo;
-      grant(transfers_[lane], sharing_ == Sharing::none ? solo : std::min(solo, part_), now);
-    }
+  if (!took_over(now)) {
+    share_anew(now);
+    remember();
   }
+  began_.clear();
+  ended_.clear();
   next_end_ = never;
   Rate sum = 0;
   for (std::uint32_t lane : active_) {

@@ -60,14 +60,25 @@ class BandwidthShare {
     Tick since = 0, end = never;
   };
 
+  // Of a lane when rates were shared last: what its transfer asked for, and what it got. 0: it had none.
+  struct Shared {
+    Rate solo = 0, rate = 0;
+  };
+
   void settle(Transfer& transfer, Tick now);
+  bool took_over(Tick now);
+  void share_anew(Tick now);
+  void remember();
   void grant(Transfer& transfer, Rate rate, Tick now);
   void share_max_min(Tick now);
 
-  std::uint32_t queues_;  // of a core, in all its streams
+  std::vector<std::uint16_t> core_of_;  // by lane
   Sharing sharing_;
   Rate total_, core_cap_, part_ = 0;
-  std::vector<Transfer> transfers_;    // by lane
+  std::vector<Transfer> transfers_;   // by lane
+  std::vector<Shared> shared_;        // by lane
+  std::vector<std::uint32_t> began_;  // since rates were shared last: lanes whose transfer began, or ended
+  std::vector<std::uint32_t> ended_;
   std::vector<std::uint32_t> active_;  // lanes, ascending
   std::vector<Rate> demand_, granted_, solo_, share_;
   std::vector<BandwidthSample> samples_;

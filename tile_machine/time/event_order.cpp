@@ -124,47 +124,53 @@ class Works {
 EventOrder::EventOrder(const EventLog& log, const Device& device)
     : Lanes(log, device),
       streams_(log.entries.size()),
-      stream_begin_(streams() + 1),
       queued_(log.entries.size()),
+      stream_begin_(streams() + 1),
       queue_begin_(lanes() + 1),
-      partners_(partners_of(log, channels_of(log))),
       meetings_(streams()),
-      outward_(streams()) {
+      outward_(streams()) {}
+
+// Entries are two cache lines each: they are looked at once here, and once for the channels.
+Status EventOrder::take(const EventLog& log, const Device& device) {
   kinds_.reserve(log.entries.size());
   Works works(log, works_);
   for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
+    if (Status status = check_entry(log, device, i); !status.ok()) return status;
     const Entry& entry = log.entries[i];
-    const bool moves = entry.event == Event::work && entry.work.unit == Unit::dma;
-    kinds_.push_back({.lane = lane_of(entry),
-                      .work = entry.event == Event::work ? works.number(i) : 0,
-                      .event = entry.event,
-                      .on_stream = on_stream(entry),
-                      .moves = moves,
-                      .sets = sets(entry.event),
-                      .waits = waits(entry.event)});
-    ++stream_begin_[stream_of(entry) + 1];
-    ++queue_begin_[kinds_.back().lane + 1];
+    const bool works_here = entry.event == Event::work;
+    const EntryKind kind{.lane = lane_of(entry),
+                         .stream = stream_of(entry),
+                         .work = works_here ? works.number(i) : 0,
+                         .event = entry.event,
+                         .on_stream = on_stream(entry),
+                         .moves = works_here && entry.work.unit == Unit::dma,
+                         .multiplies = works_here && entry.work.unit == Unit::matrix,
+                         .sets = sets(entry.event),
+                         .waits = waits(entry.event),
+                         .unit_flag = entry.unit && sets(entry.event)};
+    kinds_.push_back(kind);
+    ++stream_begin_[kind.stream + 1];
+    ++queue_begin_[kind.lane + 1];
+    if (entry.event == Event::sync_all) meetings_[kind.stream].push_back(i);
+    if (reaches_outward(entry)) outward_[kind.stream].push_back(i);
+    unit_flags_ = unit_flags_ || entry.unit;
   }
   counts_to_begins(stream_begin_);
   counts_to_begins(queue_begin_);
   std::vector<std::uint32_t> in_stream(stream_begin_), in_queue(queue_begin_);
-  for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
-    const Entry& entry = log.entries[i];
-    streams_[in_stream[stream_of(entry)]++] = i;
+  for (std::uint32_t i = 0; i < kinds_.size(); ++i) {
+    streams_[in_stream[kinds_[i].stream]++] = i;
     queued_[in_queue[kinds_[i].lane]++] = i;
-    if (entry.event == Event::sync_all) meetings_[stream_of(entry)].push_back(i);
-    if (reaches_outward(entry)) outward_[stream_of(entry)].push_back(i);
-    unit_flags_ = unit_flags_ || entry.unit;
   }
+  partners_ = partners_of(log, channels_of(log));
+  return {};
 }
 
 tl::expected<EventOrder, Status> EventOrder::of(const EventLog& log, const Device& device) {
   if (Status status = check_device(device); !status.ok()) return tl::unexpected<Status>(std::move(status));
   if (log.entries.size() >= no_entry) return failure(StatusCode::invalid_argument, "log.entries: more than 2^32 - 2");
-  for (std::size_t i = 0; i < log.entries.size(); ++i)
-    if (Status status = check_entry(log, device, i); !status.ok()) return tl::unexpected<Status>(std::move(status));
-
   EventOrder order(log, device);
+  if (Status status = order.take(log, device); !status.ok()) return tl::unexpected<Status>(std::move(status));
   const auto calls = [&](std::uint32_t stream) { return order.meetings_[stream].size(); };
   const auto called = [&](std::uint32_t stream) {
     const std::string mine = stream_name(device, log.streams, stream % order.streams_of_a_core());

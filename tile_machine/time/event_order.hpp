@@ -14,15 +14,17 @@
 
 namespace inlay::npu {
 
-// What the event loop asks of each entry again and again: a fifth of a cache line, where the entry is two.
+// What the event loop asks of each entry again and again: a quarter of a cache line, where the entry is two.
 struct EntryKind {
-  std::uint32_t lane = 0;
+  std::uint32_t lane = 0, stream = 0;
   std::uint32_t work = 0;  // of an entry that works: which of EventOrder::works() it is
   Event event = Event::work;
   bool on_stream : 1 = false;  // of the scalar unit itself
   bool moves : 1 = false;      // a transfer
+  bool multiplies : 1 = false;
   bool sets : 1 = false;
   bool waits : 1 = false;
+  bool unit_flag : 1 = false;  // a set of one
 };
 
 class EventOrder : public Lanes {
@@ -51,14 +53,16 @@ class EventOrder : public Lanes {
 
  private:
   EventOrder(const EventLog& log, const Device& device);
+  Status take(const EventLog& log, const Device& device);
 
-  static std::span<const std::uint32_t> part(const std::vector<std::uint32_t>& all,
-                                             const std::vector<std::uint32_t>& begin, std::uint32_t i) {
+  static std::span<const std::uint32_t> part(const Many<std::uint32_t>& all, const std::vector<std::uint32_t>& begin,
+                                             std::uint32_t i) {
     return {all.data() + begin[i], all.data() + begin[i + 1]};
   }
 
-  std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_, partners_;
-  std::vector<EntryKind> kinds_;
+  Many<std::uint32_t> streams_, queued_;
+  std::vector<std::uint32_t> stream_begin_, queue_begin_, partners_;
+  Many<EntryKind> kinds_;
   std::vector<std::uint32_t> works_;
   std::vector<std::vector<std::uint32_t>> meetings_, outward_;
   bool unit_flags_ = false;

@@ -35,7 +35,7 @@ class Residency {
   }
 
  private:
-  std::vector<Traffic> traffic_;              // by entry; empty: there is no L2
+  Many<Traffic> traffic_;                     // by entry; empty: there is no L2
   std::unordered_set<std::uint32_t> misses_;  // scalar reads
 };
 

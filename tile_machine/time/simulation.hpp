@@ -150,7 +150,7 @@ class Simulation {
   BandwidthShare dram_, l2_;
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
-  std::vector<Span> spans_;
+  Many<Span> spans_;
   std::vector<Cost> costs_;  // of EventOrder::works(), where the L2 has nothing
   std::vector<Stamp> steps_;
   std::vector<std::uint32_t> ready_, ended_lanes_;

@@ -113,7 +113,7 @@ Status Simulation::deadlock() const {
 
 void Simulation::finish(Timeline& timeline) {
   timeline.makespan = now_;
-  if (detail_) timeline.spans = std::move(spans_);
+  if (detail_) timeline.spans.assign(spans_.begin(), spans_.end());
   timeline.dram = dram_.samples();
   timeline.dram_bytes = dram_.moved_bytes();
   timeline.l2_bytes = l2_.moved_bytes();

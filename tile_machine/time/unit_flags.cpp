@@ -5,19 +5,15 @@
 namespace inlay::npu {
 
 UnitFlags::UnitFlags(const EventLog& log, const Device& device, const EventOrder& order) {
-  const auto unit_set = [&](std::uint32_t index) {
-    return index != no_entry && log.entries[index].unit && sets(log.entries[index].event);
-  };
+  const auto unit_set = [&](std::uint32_t index) { return index != no_entry && order.kind(index).unit_flag; };
   if (device.sync.unit_flag_bytes == 0 || !order.unit_flags()) return;
   for (auto* table : {&leader_, &wait_, &set_}) table->assign(log.entries.size(), no_entry);
-  const auto granular = [&](const Entry& entry) {
-    return entry.event == Event::work && (entry.work.unit == Unit::matrix || entry.work.unit == Unit::dma);
-  };
+  const auto granular = [](const EntryKind& entry) { return entry.moves || entry.multiplies; };
   for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
     std::uint32_t work = no_entry, last = no_entry;  // before this entry; the last set of it
     for (std::uint32_t index : order.queue(lane)) {
-      if (log.entries[index].event == Event::work) {
-        work = last = granular(log.entries[index]) ? index : no_entry;
+      if (order.kind(index).event == Event::work) {
+        work = last = granular(order.kind(index)) ? index : no_entry;
       } else if (unit_set(index) && work != no_entry) {
         leader_[index] = work;
         set_[last] = index;
@@ -28,8 +24,8 @@ UnitFlags::UnitFlags(const EventLog& log, const Device& device, const EventOrder
   for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
     std::uint32_t wait = no_entry;  // of a unit flag, since the last work
     for (std::uint32_t index : order.queue(lane)) {
-      const Entry& entry = log.entries[index];
-      if (waits(entry.event) && unit_set(order.partner(index))) wait = index;
+      const EntryKind& entry = order.kind(index);
+      if (entry.waits && unit_set(order.partner(index))) wait = index;
       if (entry.event != Event::work) continue;
       if (wait != no_entry && granular(entry)) leader_[index] = leader_[order.partner(wait)];
       wait_[index] = wait;

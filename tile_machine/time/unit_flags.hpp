@@ -25,7 +25,7 @@ class UnitFlags {
   static Tick granule(const Device& device, const Work& work, Tick units);
 
  private:
-  std::vector<std::uint32_t> leader_, wait_, set_;  // by entry; empty: the log has no unit flags
+  Many<std::uint32_t> leader_, wait_, set_;  // by entry; empty: the log has no unit flags
 };
 
 }  // namespace inlay::npu

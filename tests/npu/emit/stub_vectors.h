@@ -9,13 +9,13 @@ struct Touched {  // by one instruction
 };
 template <class To, class From>
 void told(uint32_t line, const char* verb, const char* op, uint64_t n, const Touched& by) {
-  inlay_npu_vector(&stub::core().log, stub::at(line, verb), op, type_name<From>(), type_name<To>(), n, 1, 0, by.target,
-                   by.sources, by.count);
+  inlay_npu_vector(&stub::launch().log, stub::at(line, verb), op, type_name<From>(), type_name<To>(), n, 1, 0,
+                   by.target, by.sources, by.count);
 }
 template <class T> inlay_npu_bytes span_of(LocalTensor<T> tensor, uint64_t n, uint32_t line) {
   stub::aligned(tensor.address, 32, line);
   tensor.data(n, line);
-  return stub::span(tensor.address, n * sizeof(T));
+  return tensor.span(n);
 }
 
 struct BinaryRepeatParams {
@@ -82,6 +82,16 @@ inline void Sqrt(LocalTensor<float> dst, LocalTensor<float> a, int count, STUB_L
   const uint64_t n = static_cast<uint64_t>(count);
   told<float, float>(line, "Sqrt", "sqrt", n, {span_of(dst, n, line), {span_of(a, n, line)}, 1});
   for (uint64_t i = 0; i < n; ++i) dst.data(n, line)[i] = std::sqrt(a.data(n, line)[i]);
+}
+inline void Exp(LocalTensor<float> dst, LocalTensor<float> a, int count, STUB_LINE) {
+  const uint64_t n = static_cast<uint64_t>(count);
+  told<float, float>(line, "Exp", "exp", n, {span_of(dst, n, line), {span_of(a, n, line)}, 1});
+  for (uint64_t i = 0; i < n; ++i) dst.data(n, line)[i] = stub_exp(a.data(n, line)[i]);
+}
+inline void CreateVecIndex(LocalTensor<float> dst, float first, int count, STUB_LINE) {
+  const uint64_t n = static_cast<uint64_t>(count);
+  told<float, float>(line, "CreateVecIndex", "iota", n, {span_of(dst, n, line), {}, 0});
+  for (uint64_t i = 0; i < n; ++i) dst.data(n, line)[i] = first + static_cast<float>(i);
 }
 inline void Abs(LocalTensor<float> dst, LocalTensor<float> a, int count, STUB_LINE) {
   const uint64_t n = static_cast<uint64_t>(count);
@@ -152,7 +162,7 @@ template <class F> float whole_repeat(LocalTensor<float> a, uint32_t mask, float
     if (repeats != 1) stub::complain(line, "one repeat at a time is known here");                                  \
     stub::aligned(dst.address, 4, line);                                                                           \
     const auto lanes = static_cast<uint32_t>(mask);                                                                \
-    told<float, float>(line, #Name, op, lanes, {stub::span(dst.address, 4), {span_of(a, lanes, line)}, 1});        \
+    told<float, float>(line, #Name, op, lanes, {dst.span(1), {span_of(a, lanes, line)}, 1});                       \
     *dst.data(1, line) = whole_repeat(                                                                             \
         a, lanes, neutral, [](float x, float y) { return expression; }, line);                                     \
   }
@@ -163,7 +173,7 @@ STUB_WHOLE(WholeReduceMin, "reduce_min", INFINITY, x < y ? x : y, , ReduceOrder)
 inline void ReduceSum(LocalTensor<float> dst, LocalTensor<float> a, LocalTensor<float> work, int count, STUB_LINE) {
   const auto n = static_cast<uint32_t>(count);
   told<float, float>(line, "ReduceSum", "reduce_sum", n,
-                     {stub::span(dst.address, 4), {span_of(a, n, line), span_of(work, 64, line)}, 2});
+                     {dst.span(1), {span_of(a, n, line), span_of(work, 64, line)}, 2});
   float sum = 0;
   for (uint32_t first = 0; first < n; first += 64)
     sum += whole_repeat(

@@ -92,6 +92,23 @@ TEST(device, what_a_host_costs_may_be_left_out) {
   EXPECT_EQ(without->host.launch_us, 0);
 }
 
+// A device of a memory that others share: what it draws, and what it draws where others leave a part of the memory.
+TEST(device, an_agent_draws_a_part_of_its_memory) {
+  Json json = description("hexagon-htp-like");
+  const auto hexagon = parse_device(json.dump());
+  ASSERT_TRUE(hexagon) << hexagon.error().message();
+  EXPECT_EQ(hexagon->memory_bytes_per_cycle, 28.4);
+  EXPECT_EQ(hexagon->dram_bytes_per_cycle, 20.1);
+  EXPECT_EQ(hexagon->dram_at_share(1), 20.1);
+  EXPECT_EQ(hexagon->dram_at_share(0.75), 20.1) << "three quarters are more than it can draw";
+  EXPECT_EQ(hexagon->dram_at_share(0.5), 14.2);
+  json["dram"].erase("bytes_per_cycle_agent");
+  const auto alone = parse_device(json.dump());
+  ASSERT_TRUE(alone) << alone.error().message();
+  EXPECT_EQ(alone->dram_bytes_per_cycle, 28.4) << "without the key all of it is the device's";
+  EXPECT_EQ(alone->dram_at_share(0.75), 28.4 * 0.75);
+}
+
 TEST(device, figures_arrive_where_they_belong) {
   const auto a2 = load_device(directory / "ascend-a2-like.json");
   ASSERT_TRUE(a2);
