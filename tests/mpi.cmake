@@ -2,7 +2,7 @@
 set(modules_openmpi ompi-c)
 set(modules_mpich mpich)
 add_library(test_ranks_of_mpi OBJECT EXCLUDE_FROM_ALL exec/mpi/ranks_of_mpi.cpp)
-target_link_libraries(test_ranks_of_mpi PRIVATE inlay_exec GTest::gtest)
+target_link_libraries(test_ranks_of_mpi PRIVATE inlay_exec GTest::gtest OpenMP::OpenMP_CXX)
 target_include_directories(test_ranks_of_mpi PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(test_ranks_of_mpi PRIVATE -O0)
 inlay_warnings(test_ranks_of_mpi)
