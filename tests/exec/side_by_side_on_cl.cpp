@@ -194,7 +194,7 @@ TEST_F(SideBySideOnCl, cuts_and_windows_are_the_whole_prompts) {
 TEST_F(SideBySideOnCl, a_solver_cuts_what_is_worth_it) {
   const ModelConfig config = tiny();
   RecordedPassesFor<ClOverHost> passes(config, "w4a16", DType::f16, {{{0, 16, true}}});
-  DeviceList list{.sync_us = 1, .devices = {}};
+  DeviceList list{.devices = {}, .sync_us = 1};
   for (const char* name : {"cpu", "cl"}) {
     Profile profile(name);
     for (const GraphStep& step : std::as_const(passes.graph()).steps()) {
