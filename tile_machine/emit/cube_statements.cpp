@@ -9,7 +9,6 @@ namespace {
 constexpr index fractal = 16;  // rows, and columns of 16 bits
 constexpr index most_extent = 4095, most_pitch = 65535, most_rows = 16384, most_repeats = 255;
 
-std::string text_of(index number) { return std::to_string(number); }
 index in_fractals(index extent) { return (extent + fractal - 1) / fractal; }
 
 // Rows and columns as they lie.

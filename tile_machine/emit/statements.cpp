@@ -11,8 +11,6 @@ namespace inlay::npu::emit {
 
 namespace {
 
-std::string text_of(index number) { return std::to_string(number); }
-
 std::string text_of(float number) {
   char text[32];
   if (!std::isfinite(number)) {
