@@ -28,7 +28,6 @@
 
 #include "npu_kernels/attention/plan.hpp"
 #include "npu_kernels/attention/transport.hpp"
-#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
@@ -200,7 +199,7 @@ class Queries {
                                .rows = rows_,
                                .columns = columns,
                                .block = block,
-                               .staged_rows = round_up(rows_, std::max<index>(core.device().matrix.m_granule, 1)),
+                               .staged_rows = rows_,
                                .staged_columns = columns,
                                .depth = 2,
                                .packed = false,
