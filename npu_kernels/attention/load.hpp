@@ -199,7 +199,7 @@ class Queries {
                                .rows = rows_,
                                .columns = columns,
                                .block = block,
-                               .staged_rows = rows_,
+                               .staged_rows = staged_rows(core.device(), plan.numbers.q_pieces, rows_),
                                .staged_columns = columns,
                                .depth = 2,
                                .packed = false,

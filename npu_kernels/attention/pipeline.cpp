@@ -73,14 +73,11 @@ index hidden_columns(const Device& device, const AttentionCall& problem, const T
 }
 
 ToLeft::Form weights_form(const Device& device, const AttentionPlan& plan) {
-  // One piece is staged in whole steps of the matrix unit, so that a unit which reads no part of one can be fed. Of
-  // several, which are multiplied together, the rows between would be read, which nothing has written.
-  const index step = plan.numbers.weight_pieces == 1 ? std::max<index>(device.matrix.m_granule, 1) : 1;
   return {.pieces = plan.numbers.weight_pieces,
           .rows = plan.tiles.rows,
           .columns = plan.tiles.tokens,
           .block = round_up(plan.tiles.block, std::max<index>(device.matrix.m_granule, 2)),
-          .staged_rows = round_up(plan.tiles.product_rows, step),
+          .staged_rows = staged_rows(device, plan.numbers.weight_pieces, plan.tiles.product_rows),
           .staged_columns = plan.tiles.part(),
           .depth = weights_ahead,
           .packed = plan.nz_weights,
