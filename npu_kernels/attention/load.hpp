@@ -28,6 +28,7 @@
 
 #include "npu_kernels/attention/plan.hpp"
 #include "npu_kernels/attention/transport.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
@@ -194,12 +195,15 @@ class Queries {
           core.ring("q", Space::staging, {rows_, columns}, DType::f16, {2, Pipe::load, Pipe::feed}, Layout::nz));
       return;
     }
+    // As weights are, but for pieces that are multiplied together: rows between them would be read, which nothing has
+    // written.
+    const index step = plan.numbers.q_pieces == 1 ? std::max<index>(core.device().matrix.m_granule, 1) : 1;
     made_.emplace(core, "q in pieces",
                   ToLeft::Form{.pieces = plan.numbers.q_pieces,
                                .rows = rows_,
                                .columns = columns,
                                .block = block,
-                               .staged_rows = staged_rows(core.device(), plan.numbers.q_pieces, rows_),
+                               .staged_rows = round_up(rows_, step),
                                .staged_columns = columns,
                                .depth = 2,
                                .packed = false,

@@ -72,12 +72,14 @@ index hidden_columns(const Device& device, const AttentionCall& problem, const T
   return std::min(tiles.tokens, queries + 2 * index{device.vector.align});
 }
 
+// Each piece of what is staged begins with a whole step of the matrix unit, so that a unit which reads no part of one
+// can be fed.
 ToLeft::Form weights_form(const Device& device, const AttentionPlan& plan) {
   return {.pieces = plan.numbers.weight_pieces,
           .rows = plan.tiles.rows,
           .columns = plan.tiles.tokens,
           .block = round_up(plan.tiles.block, std::max<index>(device.matrix.m_granule, 2)),
-          .staged_rows = staged_rows(device, plan.numbers.weight_pieces, plan.tiles.product_rows),
+          .staged_rows = round_up(plan.tiles.product_rows, std::max<index>(device.matrix.m_granule, 1)),
           .staged_columns = plan.tiles.part(),
           .depth = weights_ahead,
           .packed = plan.nz_weights,

@@ -12,7 +12,6 @@
 
 #include "npu_kernels/attention/plan.hpp"
 #include "npu_kernels/backend/row_partition.hpp"
-#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
@@ -73,13 +72,6 @@ class ToVector {
   Tensor tile_;                 // whose blocks come
   std::size_t loaded_ = 0;
 };
-
-// Rows that each of the left operand's pieces is staged in. One is staged in whole steps of the matrix unit, so that a
-// unit which reads no part of one can be fed. Of several, which are multiplied together, rows between them would be
-// read, which nothing has written.
-inline index staged_rows(const Device& device, int pieces, index rows) {
-  return pieces == 1 ? round_up(rows, std::max<index>(device.matrix.m_granule, 1)) : rows;
-}
 
 // To the left operand, q or weights: pieces of f16 of the same rows, piece p of row r in row p * apart() + r.
 class ToLeft {
