@@ -69,7 +69,7 @@ fi
 # Of the CPU kernels those that a model runs: what the executor includes. ONNX's cases run all of them.
 kernels=""
 if [[ " ${options[*]} " != *"INLAY_ONNX=ON"* ]]; then
-  kernels=$(sed -nE 's/^#include <inlay\/ops\/(.*)\.hpp>.*/\1/p' include/inlay/{exec,model,weights}/*.hpp | sort -u | paste -sd';')
+  kernels=$(sed -nE 's/^#include <inlay\/ops\/(.*)\.hpp>.*/\1/p' include/inlay/{exec,exec/*,model,weights}/*.hpp | sort -u | paste -sd';')
 fi
 options+=("-DINLAY_KERNELS=$kernels")
 

@@ -12,7 +12,7 @@ source, build = map(pathlib.Path, sys.argv[1:])
 LEFT_OUT = ("kernels", "npu", "serve", "verify.cpp", "tune.cpp", "cl_devices.cpp")
 
 # As run.sh finds them.
-story = {match for folder in ("exec", "model", "weights") for header in (source / "include/inlay" / folder).glob("*.hpp")
+story = {match for folder in ("exec", "exec/*", "model", "weights") for header in (source / "include/inlay").glob(folder + "/*.hpp")
          for match in re.findall(r"^#include <inlay/ops/(.*)\.hpp>", header.read_text(), re.M)}
 stem_of = {name: header.stem for header in (source / "include/inlay/ops").glob("*.hpp")
            for name in re.findall(r"^template <class \w+(?: = \w+)?>\s*struct (\w+)", header.read_text(), re.M)}
