@@ -9,8 +9,8 @@ namespace inlay::c {
 
 namespace {
 
-constexpr OperatorRow attention_rows[] = {row<FlashAttention<Host>>, row<IncreFlashAttention<Host>>, row<MergeStates<Host>>,
-                                row<PagedAttention<Host>>};
+constexpr OperatorRow attention_rows[] = {row<FlashAttention<Host>>, row<IncreFlashAttention<Host>>,
+                                          row<MergeStates<Host>>, row<PagedAttention<Host>>};
 
 }  // namespace
 

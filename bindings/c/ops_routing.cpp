@@ -11,7 +11,7 @@ namespace inlay::c {
 namespace {
 
 constexpr OperatorRow routing_rows[] = {row<Dequantize<Host>>, row<MoeCombine<Host>>, row<MoeRouting<Host>>,
-                                row<Quantize<Host>>, row<Sampling<Host>>};
+                                        row<Quantize<Host>>, row<Sampling<Host>>};
 
 }  // namespace
 

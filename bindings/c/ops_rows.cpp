@@ -14,8 +14,8 @@ namespace inlay::c {
 namespace {
 
 constexpr OperatorRow row_operators[] = {row<Add<Host>>,       row<Embedding<Host>>, row<Gelu<Host>>,
-                                row<LayerNorm<Host>>, row<RmsNorm<Host>>,   row<Rope<Host>>,
-                                row<RopeTable<Host>>, row<Softmax<Host>>,   row<Swiglu<Host>>};
+                                         row<LayerNorm<Host>>, row<RmsNorm<Host>>,   row<Rope<Host>>,
+                                         row<RopeTable<Host>>, row<Softmax<Host>>,   row<Swiglu<Host>>};
 
 }  // namespace
 

@@ -154,8 +154,8 @@ template <class Packer>
 inline constexpr PackerRow packer_row{Packer::name.data(), detail::field_rows<Packer>, read_and_pack<Packer>};
 
 constexpr PackerRow packer_rows[] = {packer_row<PackLinear>,    packer_row<PackLinearInt8>, packer_row<QuantizeInt8>,
-                              packer_row<QuantizeW4a16>, packer_row<ImportGptq>,     packer_row<ImportAwq>,
-                              packer_row<ImportGguf>,    packer_row<ImportOnnx>};
+                                     packer_row<QuantizeW4a16>, packer_row<ImportGptq>,     packer_row<ImportAwq>,
+                                     packer_row<ImportGguf>,    packer_row<ImportOnnx>};
 
 }  // namespace
 

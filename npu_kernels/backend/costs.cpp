@@ -72,25 +72,29 @@ Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights
   return kept_.put(call.key(), std::move(estimate));
 }
 
+template <class Use> auto Costs::of_program(const AnyOperator& op, const PackedWeights& packed, Use&& use) {
+  CallKey call;
+  std::byte* const blocks = describe(call, op, device_, packed);
+  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
+  return use(request_of(device_, std::string(op.name()), build));
+}
+
 Expected<NpuUsAtDramShares> Costs::us_at_dram_shares(const AnyOperator& op, const PackedWeights& packed) {
   if (Status status = op.refusal(device_); !status.ok()) return failure(std::move(status));
   if (op.nothing_to_write()) return NpuUsAtDramShares{};
-  CallKey call;
-  std::byte* const blocks = describe(call, op, device_, packed);
-  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
-  auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), DramShares::each, threads());
-  if (!found) return failure(std::move(found.error()));
-  return found->us_at_share;
+  return of_program(op, packed, [&](const EstimateRequest& program) -> Expected<NpuUsAtDramShares> {
+    auto found = npu::estimate(device_, program, DramShares::each, threads());
+    if (!found) return failure(std::move(found.error()));
+    return found->us_at_share;
+  });
 }
 
 Expected<Plan> Costs::plan(const AnyOperator& op, const PackedWeights& packed) {
-  CallKey call;
-  std::byte* const blocks = describe(call, op, device_, packed);
-  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
-  const EstimateRequest program = request_of(device_, std::string(op.name()), build);
-  auto log = events_of(device_, program);
-  if (!log) return failure(std::move(log.error()));
-  return Plan{std::move(*log), program.problem};
+  return of_program(op, packed, [&](const EstimateRequest& program) -> Expected<Plan> {
+    auto log = events_of(device_, program);
+    if (!log) return failure(std::move(log.error()));
+    return Plan{std::move(*log), program.problem};
+  });
 }
 
 Expected<VerbLog> Costs::verbs(const AnyOperator& op, const PackedWeights& packed) {

@@ -41,6 +41,9 @@ class Costs {
   std::size_t known() const;
 
  private:
+  // use(what the operator's program is estimated by), of a call that is not kept.
+  template <class Use> auto of_program(const AnyOperator& op, const PackedWeights& packed, Use&& use);
+
   const Device device_;
   const NpuActivations activations_;
   CostCache of_variants_;

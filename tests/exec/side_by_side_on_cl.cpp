@@ -143,6 +143,20 @@ Session of_two(const ModelConfig& config, const std::string& type, index chunk, 
                  {.chunk = chunk, .block_size = 4});
 }
 
+// What each session makes of a prompt, and of a token behind it.
+struct Written {
+  std::vector<std::vector<float>> logits, next;
+};
+Written written(std::initializer_list<Session*> sessions, const std::vector<std::int32_t>& prompt) {
+  Written result;
+  for (Session* each : sessions) {
+    each->reset();
+    result.logits.push_back(all(*each, each->append(prompt, std::ssize(prompt))));
+    result.next.push_back(all(*each, each->decode(5)));
+  }
+  return result;
+}
+
 TEST_F(SideBySideOnCl, a_prompt_is_what_it_is_on_the_cpu_in_whatever_chunks) {
   const ModelConfig config = tiny();
   for (const std::string place : {"", "layers:1-1=cl,attention=cpu"}) {
@@ -150,12 +164,7 @@ TEST_F(SideBySideOnCl, a_prompt_is_what_it_is_on_the_cpu_in_whatever_chunks) {
     Session one = of_two(config, "w4a16", 8, 1, place), three = of_two(config, "w4a16", 8, 3, place);
     for (const index length : {15, 16, 17, 33}) {
       const auto prompt = tokens(length, config.vocab);
-      std::vector<std::vector<float>> logits, next;
-      for (Session* each : {&cpu, &one, &three}) {
-        each->reset();
-        logits.push_back(all(*each, each->append(prompt, length)));
-        next.push_back(all(*each, each->decode(5)));
-      }
+      const auto [logits, next] = written({&cpu, &one, &three}, prompt);
       EXPECT_LE(distance(logits[1], logits[0]), 2e-5 * magnitude(logits[0])) << place << " " << length;
       EXPECT_LE(distance(next[1], next[0]), 2e-5 * magnitude(next[0])) << place << " " << length;
       EXPECT_EQ(logits[1], logits[2]) << "three chunks at once, " << place << " " << length;
@@ -173,12 +182,7 @@ TEST_F(SideBySideOnCl, cuts_and_windows_are_the_whole_prompts) {
     Session whole = of_two(config, "w4a16", 64, 1, "", split), chunks = of_two(config, "w4a16", 8, 3, "", split);
     for (const index length : {7, 8, 9, 23, 24, 25}) {
       const auto prompt = tokens(length, config.vocab);
-      std::vector<std::vector<float>> logits, next;
-      for (Session* each : {&cpu, &whole, &chunks}) {
-        each->reset();
-        logits.push_back(all(*each, each->append(prompt, length)));
-        next.push_back(all(*each, each->decode(5)));
-      }
+      const auto [logits, next] = written({&cpu, &whole, &chunks}, prompt);
       EXPECT_LE(distance(logits[1], logits[0]), 2e-5 * magnitude(logits[0])) << split << " " << length;
       EXPECT_LE(distance(logits[2], logits[0]), 2e-5 * magnitude(logits[0])) << split << " " << length;
       EXPECT_LE(distance(next[2], next[0]), 2e-5 * magnitude(next[0])) << split << " " << length;

@@ -1,15 +1,15 @@
 // The cube core's verbs. Tiles in L1 lie as the machine's do: blocks of 16 columns, each with all rows one after
 // another.
+#include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/emit/statements.hpp"
 
 namespace inlay::npu::emit {
 
 namespace {
 
-constexpr index fractal = 16;  // rows, and columns of 16 bits
 constexpr index most_extent = 4095, most_pitch = 65535, most_rows = 16384, most_repeats = 255;
 
-index in_fractals(index extent) { return (extent + fractal - 1) / fractal; }
+index in_fractals(index extent) { return ceil_div(extent, fractal); }
 
 // Rows and columns as they lie.
 Tensor as_it_lies(const Tensor& tensor) { return tensor.flipped ? tensor.transposed() : tensor; }

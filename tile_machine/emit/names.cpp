@@ -81,7 +81,6 @@ void Names::see(const Tensor& tensor) {
   local.end = std::max(local.end, buffer.begin + buffer.bytes);
   if (slot.of_ring) local.slots = std::max(local.slots, slot.number + 1);
   if (tensor.space == Space::accumulator) {
-    constexpr index fractal = 16;
     const index elements = round_up(tensor.rows(), fractal) * round_up(tensor.columns(), fractal);
     local.slot_bytes = std::max(local.slot_bytes, static_cast<std::uint64_t>(byte_size(tensor.dtype, elements)));
   }

@@ -17,6 +17,8 @@
 
 namespace inlay::npu::emit {
 
+inline constexpr index fractal = 16;  // rows, and columns of 16 bits
+
 inline std::string text_of(index number) { return std::to_string(number); }
 
 std::string type_of(DType dtype);  // "half"; empty: Ascend C's vector unit does not compute with it

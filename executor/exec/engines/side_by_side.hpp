@@ -254,12 +254,15 @@ template <class Second> class SideBySideEngine final : public Engine {
   }
   bool writes_cache(const Recorded& recorded) const {
     const std::vector<ByteRange> cache = pool_->ranges();
+    const auto is_in_cache = [&](const Access& access) {
+      return access.writes && std::ranges::any_of(cache, [&](const ByteRange& range) {
+               return access.begin < range.end && range.begin < access.end();
+             });
+    };
     for (std::size_t i = 0; i < recorded.placement.size(); ++i)
-      for (const Access& access : recorded.graph.steps()[i].accesses)
-        for (const ByteRange& range : cache)
-          if (recorded.placement[i] == second_device && access.writes && access.begin < range.end &&
-              range.begin < access.end())
-            return true;
+      if (recorded.placement[i] == second_device &&
+          std::ranges::any_of(recorded.graph.steps()[i].accesses, is_in_cache))
+        return true;
     return false;
   }
 

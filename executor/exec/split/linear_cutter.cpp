@@ -50,7 +50,6 @@ Expected<LinearCutter> LinearCutter::make(std::string_view words, std::optional<
   auto parsed = SplitWords::parse(words);
   if (!parsed) return failure(std::move(parsed.error()));
   cutter.words_ = *parsed;
-  cutter.cuts_nothing_ = !devices && (words.empty() || words == "none");
   if (!devices) return cutter;
   if (!words.empty())
     return failure(invalid("split is '" + std::string(words) +

@@ -120,7 +120,7 @@ class Direct:
 
     def __init__(self, op: Operator, given_results: bool) -> None:
         self.op = op
-        self.positional = [(field.name, field.field) for field in op.positional]
+        self.positional = [field.field for field in op.positional]
         self.tensors = {field.name: field.field for field in op.fields if field.kind == "tensor"}
         self.lists = {field.name: field.field for field in op.fields if field.kind == "list"}
         self.scalars = {field.name: field.field for field in op.scalars}
@@ -139,7 +139,7 @@ class Direct:
         given: dict[str, Any] = {}
         signature: list[Any] = []
         backend = None
-        for (name, field), value in zip(self.positional, positional):
+        for field, value in zip(self.positional, positional):
             memory = given[field] = self.memory(value)
             if memory is None:
                 return None

@@ -24,7 +24,7 @@ class LinearCutter {
   static Expected<LinearCutter> make(std::string_view words, std::optional<DeviceList> devices,
                                      std::string_view second);
 
-  bool cuts_nothing() const { return cuts_nothing_; }
+  bool cuts_nothing() const { return !devices_ && words_.cuts_nothing(); }
   // Of a linear's step; the solver's NPU is the second device. Not found: a step that a device's profile lacks.
   Expected<LinearSplit> of(const GraphStep& step);
   // Of described devices, which has each step: 0, the cpu, or 1 (place_steps.hpp).
@@ -35,7 +35,6 @@ class LinearCutter {
 
  private:
   SplitWords words_;
-  bool cuts_nothing_ = true;
   std::optional<DeviceList> devices_;
   std::size_t cpu_ = 0, second_ = 0;  // of the list
   std::map<std::pair<Profile::Kind, index>, LinearSplit> solved_;

@@ -25,6 +25,7 @@ class SplitWords {
 
   // As the solver would say it: the second device is its NPU.
   LinearSplit of(const LinearShape& shape) const;
+  bool cuts_nothing() const { return cut_ == Cut::npu_only; }
 
  private:
   Cut cut_ = Cut::npu_only;
