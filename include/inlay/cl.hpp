@@ -48,7 +48,7 @@ struct ConstClAddress {
 template <> struct SpacePointer<Cl> {
   using Mutable = ClAddress;
   using Const = ConstClAddress;
-  static bool same_memory(Const a, Const b) { return a.memory == b.memory; }
+  static const void* allocation(Const p) { return p.memory; }
   static std::ptrdiff_t byte_offset(Const p) { return p.offset; }
   template <class P> static P advance(P p, std::ptrdiff_t n) {
     p.offset += n;

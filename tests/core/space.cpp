@@ -34,7 +34,9 @@ TEST(space, views_overlap_within_a_buffer_only) {
   EXPECT_TRUE(same_elements(q, ConstView<2, TestSpace>(q)));
   EXPECT_FALSE(same_elements(q, other));
   std::vector<float> host(32);
-  EXPECT_FALSE(overlap(q, View<2>(host.data(), {4, 8})));
+  const View<2> at(host.data(), {4, 8});
+  EXPECT_FALSE(overlap(q, at));
+  EXPECT_FALSE(overlap(Device2({0, SpacePointer<Host>::byte_offset(host.data())}, DType::f32, {4, 8}), at));
 }
 
 TEST(space, a_check_names_what_is_wrong_in_any_space) {

@@ -40,7 +40,7 @@ namespace inlay {
 template <> struct SpacePointer<test::TestSpace> {
   using Mutable = test::TestPointer;
   using Const = test::ConstTestPointer;
-  static bool same_memory(Const a, Const b) { return a.buffer == b.buffer; }
+  static const void* allocation(Const p) { return reinterpret_cast<const void*>(std::intptr_t{p.buffer}); }
   static std::ptrdiff_t byte_offset(Const p) { return p.offset; }
   template <class P> static P advance(P p, std::ptrdiff_t n) {
     p.offset += n;

@@ -129,22 +129,38 @@ class Demands {
   bool good() const { return status_.ok(); }
 
   operator Status() {
-    if (good()) check_overlaps_(*this, op_);
+    if (good()) check_overlaps();
     return std::move(status_);
   }
 
  protected:
-  // What is to be known of an operator: the name of a field, and a look at all pairs of its views.
-  using NameOf = Text (*)(const void* op, const void* field);
-  using CheckOverlaps = void (*)(Demands&, const void* op);
-  Demands(const void* op, NameOf name_of, CheckOverlaps check_overlaps)
-      : op_(op), name_of_(name_of), check_overlaps_(check_overlaps) {}
+  using NameOf = std::string_view (*)(const void* op, const void* field);
+  Demands(const void* op, NameOf name_of) : op_(op), name_of_(name_of) {}
 
-  // A view that is there: the field's name, and its place in a list or -1. `place`: in its allocation; an address on
-  // the host.
-  void check_view(std::string_view field, int in_list, const Layout& view, bool null, std::ptrdiff_t place,
-                  bool written) {
+  // Where a view lies that has elements, whatever its type; or of a list how to come by its views.
+  struct Known {
+    const void* field;
+    Layout layout;
+    Place place;
+    ByteRange range;
+    bool written;
+    index count;
+    Known (*element)(const Known& list, index i);
+  };
+  static constexpr int max_fields = 32;  // that are views
+
+  // The next one that is known, should it be one: a view that check_view adds, or a list.
+  Known& next() { return known_[fields_]; }
+  void add_list(index count, Known (*element)(const Known& list, index i)) {
+    next().written = false, next().count = count, next().element = element;
+    ++fields_;
+  }
+
+  // A view that is there, in next(): the field's name, and its place in a list or -1.
+  void check_view(std::string_view field, int in_list, bool null) {
     if (!good()) return;
+    Known& known = next();
+    const Layout& view = known.layout;
     if (static_cast<int>(view.dtype) >= dtype_count) return fail_view(field, in_list, view, Fault::dtype);
     if (!surely_fits_memory(view)) {
       for (int d = 0; d < view.rank; ++d)
@@ -154,25 +170,50 @@ class Demands {
     if (view.empty()) return;
     if (null) return fail_view(field, in_list, view, Fault::null);
     const index bytes = bits(view.dtype) / 8;
-    if (bytes > 1 && (place & (bytes - 1)) != 0) return fail_view(field, in_list, view, Fault::alignment);
+    if (bytes > 1 && (known.place.first & (bytes - 1)) != 0) return fail_view(field, in_list, view, Fault::alignment);
     if (view.extents[view.rank - 1] > 1 && view.strides[view.rank - 1] != 1)
       return fail_view(field, in_list, view, Fault::innermost_stride);
     if (bytes == 0 && steps_back(view)) return fail_view(field, in_list, view, Fault::negative_stride);
-    if (written && !elements_apart(view)) return fail_view(field, in_list, view, Fault::over_itself);
-  }
-  // Two views that touch common bytes; `same`: element for element. A contract may allow it.
-  [[gnu::cold]] void fail_overlap(std::string_view written, const void* a, std::string_view other, const void* b,
-                                  bool same) {
-    if (allowed(a, b, same)) return;
-    status_ = invalid(Text(written) + " overlaps " + Text(other) + "; it must have memory of its own" +
-                      (named(a, b) ? " or be the same view" : ""));
+    if (known.written && !elements_apart(view)) return fail_view(field, in_list, view, Fault::over_itself);
+    if (in_list >= 0) return;
+    known.range = byte_range(view, known.place.first), known.count = 0;
+    ++fields_;
   }
   [[gnu::cold]] void fail_missing(std::string_view field) {
-    status_ = invalid(Text(field) + " is missing; it must be given");
+    if (good()) status_ = invalid(Text(field) + " is missing; it must be given");
   }
 
  private:
   static constexpr unsigned max_pairs = 16;
+
+  void check_overlaps() {
+    for (int i = 0; i < fields_; ++i)
+      if (known_[i].written)
+        for (int j = 0; j < fields_; ++j) {
+          if (known_[j].count == 0 && j != i) check_overlap(known_[i], known_[j]);
+          for (index k = 0; k < known_[j].count; ++k) {
+            Known element = known_[j].element(known_[j], k);
+            if (element.layout.empty()) continue;
+            element.range = byte_range(element.layout, element.place.first);
+            check_overlap(known_[i], element);
+          }
+        }
+  }
+  void check_overlap(const Known& written, const Known& other) {
+    const ByteRange &p = written.range, &q = other.range;
+    if (!good() || !one_allocation(written.place, other.place) || q.begin >= p.end || p.begin >= q.end) return;
+    if (rows_overlap(rows_of(written.layout), rows_of(other.layout), q.begin - p.begin)) fail_overlap(written, other);
+  }
+  // Two views that touch common bytes. A contract may allow it.
+  [[gnu::cold]] void fail_overlap(const Known& written, const Known& other) {
+    const void *a = written.field, *b = other.field;
+    const bool same = written.place.first == other.place.first && same_layout(written.layout, other.layout);
+    if (allowed(a, b, same)) return;
+    status_ = invalid(name_of(a) + " overlaps " + name_of(b) + "; it must have memory of its own" +
+                      (named(a, b) ? " or be the same view" : ""));
+  }
+  Text name_of(const void* field) const { return name_of_(op_, field); }
+
   enum class Fault { dtype, negative_extent, memory, null, alignment, innermost_stride, negative_stride, over_itself };
 
   static bool steps_back(const Layout& view) {
@@ -235,15 +276,13 @@ class Demands {
         text += (text.empty() ? "" : " ") + Text(inlay::name(static_cast<DType>(i)));
     return text;
   }
-  [[gnu::cold]] void fail(const void* field, std::string_view what) {
-    status_ = invalid(name_of_(op_, field) + " " + what);
-  }
+  [[gnu::cold]] void fail(const void* field, std::string_view what) { status_ = invalid(name_of(field) + " " + what); }
   [[gnu::cold]] void fail_dtype(const void* field, DType dtype, DTypes allowed) {
     fail(field, "has dtype " + Text(inlay::name(dtype)) + "; it must be one of " + list(allowed));
   }
   [[gnu::cold]] void fail_same_dtype(const void* field, DType dtype, const void* other, DType expected) {
     fail(field, "has dtype " + Text(inlay::name(dtype)) + "; it must be " + Text(inlay::name(expected)) +
-                    ", the dtype of " + name_of_(op_, other));
+                    ", the dtype of " + name_of(other));
   }
   [[gnu::cold]] void fail_shape(const void* field, const Layout& view, const index* expected) {
     fail(field,
@@ -255,7 +294,7 @@ class Demands {
   }
   [[gnu::cold]] void fail_together(const void* field, bool present, const void* other) {
     fail(field, Text("is ") + (present ? "given" : "left out") + "; it must be " +
-                    (present ? "left out, as " : "given, as ") + name_of_(op_, other) + " is");
+                    (present ? "left out, as " : "given, as ") + name_of(other) + " is");
   }
   template <class T> [[gnu::cold]] void fail_value(const T& value, std::string_view demand) {
     fail(&value, "is " + format_value(value) + "; it must be " + demand);
@@ -263,8 +302,9 @@ class Demands {
 
   const void* op_;
   NameOf name_of_;
-  CheckOverlaps check_overlaps_;
   Status status_;
+  Known known_[max_fields];
+  int fields_ = 0;
   const void* pair_[max_pairs][2];
   unsigned pairs_ = 0;
   unsigned free_ = 0;
@@ -272,47 +312,51 @@ class Demands {
 
 template <class Op> class Check : public Demands {
  public:
-  explicit Check(const Op& op) : Demands(&op, name_of, check_overlaps) {
+  explicit Check(const Op& op) : Demands(&op, name_of) {
+    static_assert(std::tuple_size_v<decltype(Op::fields)> <= max_fields);
     for_each_field(op, [&](const auto& field, const auto& value) {
       using Value = std::remove_cvref_t<decltype(value)>;
       if constexpr (ViewLike<Value>) {
-        if (value.present())
-          check_view(field.name, -1, value, is_null(value), place_of(value), field.is_written());
-        else if (!field.is_optional() && good())
+        if (value.present()) {
+          know(value, field.is_written());
+          check_view(field.name, -1, is_null(value));
+        } else if (!field.is_optional()) {
           fail_missing(field.name);
+        }
       } else if constexpr (ListOfViews<Value>) {
         int i = 0;
-        for (const auto& view : value) check_view(field.name, i++, view, is_null(view), place_of(view), false);
+        for (const auto& view : value) {
+          know(view, false);
+          check_view(field.name, i++, is_null(view));
+        }
+        next().field = &value;
+        if (i > 0) add_list(i, element_of<Value>);
       }
     });
   }
 
  private:
   template <class V> static bool is_null(const V& view) { return view.data == decltype(view.data){}; }
-  template <class V> static std::ptrdiff_t place_of(const V& view) {
-    return SpacePointer<typename V::space>::byte_offset(view.data);
+  template <class V> void know(const V& view, bool written) {
+    Known& known = next();
+    known.field = &view, known.layout = view, known.place = inlay::place_of(view), known.written = written;
   }
-
-  static Text name_of(const void* op, const void* field) {
-    Text name = "a field";
+  template <class List> static Known element_of(const Known& list, index i) {
+    const auto& view = (*static_cast<const List*>(list.field))[static_cast<std::size_t>(i)];
+    Known known = list;
+    known.field = &view, known.layout = view, known.place = inlay::place_of(view);
+    return known;
+  }
+  // The name of a view in a list is that of the list.
+  static std::string_view name_of(const void* op, const void* field) {
+    std::string_view name = "a field";
     for_each_field(*static_cast<const Op*>(op), [&](const auto& known, const auto& member) {
-      if (static_cast<const void*>(&member) == field) name = Text(known.name);
+      if (static_cast<const void*>(&member) == field) name = known.name;
+      if constexpr (ListOfViews<std::remove_cvref_t<decltype(member)>>)
+        for (const auto& view : member)
+          if (static_cast<const void*>(&view) == field) name = known.name;
     });
     return name;
-  }
-
-  static void check_overlaps(Demands& demands, const void* op) {
-    Check& self = static_cast<Check&>(demands);
-    for_each_field(*static_cast<const Op*>(op), [&](const auto& written, const auto& a) {
-      if constexpr (ViewLike<std::remove_cvref_t<decltype(a)>>) {
-        if (!written.is_written() || a.empty()) return;
-        for_each_view(*static_cast<const Op*>(op), [&](const auto& other, const auto& b) {
-          const void *pa = &a, *pb = &b;
-          if (pa == pb || !self.good() || !overlap(a, b)) return;
-          self.fail_overlap(written.name, pa, other.name, pb, same_elements(a, b));
-        });
-      }
-    });
   }
 };
 

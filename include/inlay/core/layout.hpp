@@ -27,6 +27,7 @@ struct Layout {
   const index* extents;
   const index* strides;
 
+  Layout() = default;
   template <class V>
   requires requires { typename V::space; }
   INLAY_INLINE constexpr Layout(const V& view)
@@ -109,20 +110,23 @@ constexpr bool elements_apart(const Layout& view) {
   return true;
 }
 
-// The bytes of a view that has elements and that Check has let pass (its offsets fit), as offsets in its allocation.
-// Asked of every pair of views, so made for each rank: clang lost 10 ns a check in a loop of unknown length.
+// The bytes of a view that has elements and that Check has let pass (its offsets fit), as offsets in its allocation, in
+// which its first element is at `first`.
 struct ByteRange {
   std::ptrdiff_t begin, end;  // half open
 };
-template <class V> ByteRange byte_range(const V& view) {
+constexpr ByteRange byte_range(const Layout& view, std::ptrdiff_t first) {
   index low = 0, high = 0;
-  for (std::size_t d = 0; d < V::rank; ++d) {
+  for (int d = 0; d < view.rank; ++d) {
     const index reach = view.strides[d] * (view.extents[d] - 1);
     (reach < 0 ? low : high) += reach;
   }
   const int width = bits(view.dtype);
-  const std::ptrdiff_t begin = SpacePointer<typename V::space>::byte_offset(view.data) + low * width / 8;
+  const std::ptrdiff_t begin = first + low * width / 8;
   return {begin, begin + ((high - low) * width + width + 7) / 8};
+}
+template <class V> ByteRange byte_range(const V& view) {
+  return byte_range(view, SpacePointer<typename V::space>::byte_offset(view.data));
 }
 
 // Its rows, as its largest stride parts them: one begins each `period` bytes and covers `span` of them.

@@ -2,7 +2,7 @@
 // side), so comparing address ranges alone would refuse them.
 #pragma once
 
-#include <type_traits>
+#include <cstddef>
 
 #include <inlay/core/inline.hpp>
 #include <inlay/core/layout.hpp>
@@ -11,33 +11,41 @@ namespace inlay {
 
 inline namespace INLAY_UNIT_ISA {
 
-// Of two views of one space. Exact for equal outer periods (fused rows); otherwise true where the ranges of bytes meet.
+// Of two views of one allocation. Exact for equal outer periods (fused rows); otherwise true where the ranges of bytes
+// meet.
 constexpr bool rows_overlap(const Rows& a, const Rows& b, std::ptrdiff_t apart) {
   if (a.period == 0 || a.period != b.period) return true;
   const std::ptrdiff_t shift = (apart % a.period + a.period) % a.period;
   return !(shift >= a.span && shift + b.span <= a.period);
 }
 
+// Where a view lies, whatever its type.
+struct Place {
+  const void* space;       // what views of one space have in common
+  const void* allocation;  // in it, and where the first element lies in that
+  std::ptrdiff_t first;
+};
+template <class Space> INLAY_HIDDEN inline constexpr char space_mark = 0;
+template <class V> INLAY_INLINE Place place_of(const V& view) {
+  using Pointer = SpacePointer<typename V::space>;
+  return {&space_mark<typename V::space>, Pointer::allocation(view.data), Pointer::byte_offset(view.data)};
+}
 // Views of two spaces never overlap.
+constexpr bool one_allocation(const Place& a, const Place& b) {
+  return a.space == b.space && a.allocation == b.allocation;
+}
+
 template <class A, class B> bool overlap(const A& a, const B& b) {
-  if constexpr (std::is_same_v<typename A::space, typename B::space>) {
-    using Pointer = SpacePointer<typename A::space>;
-    if (a.empty() || b.empty() || !Pointer::same_memory(a.data, b.data)) return false;
-    const ByteRange p = byte_range(a), q = byte_range(b);
-    return q.begin < p.end && p.begin < q.end && rows_overlap(rows_of(a), rows_of(b), q.begin - p.begin);
-  } else {
-    return false;
-  }
+  const Place at = place_of(a), other = place_of(b);
+  if (a.empty() || b.empty() || !one_allocation(at, other)) return false;
+  const ByteRange p = byte_range(a, at.first), q = byte_range(b, other.first);
+  return q.begin < p.end && p.begin < q.end && rows_overlap(rows_of(a), rows_of(b), q.begin - p.begin);
 }
 
 // The same memory, element for element.
 template <class A, class B> bool same_elements(const A& a, const B& b) {
-  if constexpr (!std::is_same_v<typename A::space, typename B::space>) {
-    return false;
-  } else {
-    using Const = typename SpacePointer<typename A::space>::Const;
-    return Const(a.data) == Const(b.data) && same_layout(a, b);
-  }
+  const Place at = place_of(a), other = place_of(b);
+  return one_allocation(at, other) && at.first == other.first && same_layout(a, b);
 }
 
 }  // namespace INLAY_UNIT_ISA

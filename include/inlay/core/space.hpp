@@ -3,8 +3,8 @@
 //   template <> struct SpacePointer<Cl> {
 //     using Mutable = ...;                                        // for example {buffer, byte offset}
 //     using Const = ...;                                          // Mutable converts to it
-//     static bool same_memory(Const a, Const b);                  // do a and b point into one allocation?
-//     static std::ptrdiff_t byte_offset(Const p);                 // from the beginning of p's allocation
+//     static const void* allocation(Const p);                     // what p points into, by an address of its own
+//     static std::ptrdiff_t byte_offset(Const p);                 // from the beginning of that
 //     template <class P> static P advance(P p, std::ptrdiff_t n); // n bytes further in it
 //   };
 //
@@ -37,7 +37,7 @@ template <> struct SpacePointer<Host> {
   using Mutable = void*;
   using Const = const void*;
 
-  static INLAY_INLINE constexpr bool same_memory(Const, Const) { return true; }
+  static INLAY_INLINE constexpr const void* allocation(Const) { return nullptr; }
   static INLAY_INLINE std::ptrdiff_t byte_offset(Const p) { return reinterpret_cast<std::intptr_t>(p); }
   template <class P> static INLAY_INLINE constexpr P advance(P p, std::ptrdiff_t n) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<P>>, const std::byte, std::byte>;
@@ -49,7 +49,7 @@ template <class Space>
 concept MemorySpace = requires(typename SpacePointer<Space>::Mutable p, typename SpacePointer<Space>::Const c) {
   {c = p};
   { c == c } -> std::convertible_to<bool>;
-  { SpacePointer<Space>::same_memory(c, c) } -> std::same_as<bool>;
+  { SpacePointer<Space>::allocation(c) } -> std::same_as<const void*>;
   { SpacePointer<Space>::byte_offset(c) } -> std::same_as<std::ptrdiff_t>;
   { SpacePointer<Space>::advance(p, std::ptrdiff_t{}) } -> std::same_as<typename SpacePointer<Space>::Mutable>;
   { SpacePointer<Space>::advance(c, std::ptrdiff_t{}) } -> std::same_as<typename SpacePointer<Space>::Const>;

@@ -107,7 +107,8 @@ template <class From, class Memory> struct Region {
   }
 
   bool touches(const Region& other) const {
-    return SpacePointer<From>::same_memory(at, other.at) && begin < other.end && other.begin < end;
+    return SpacePointer<From>::allocation(at) == SpacePointer<From>::allocation(other.at) && begin < other.end &&
+           other.begin < end;
   }
 };
 
