@@ -15,8 +15,8 @@ function(inlay_precompile target)
   endif()
 endfunction()
 
-# The files of a folder, eight at a time, are one to g++, which compiles what they share once: twelve of the tokenizers
-# take 8 s of its time and not 16. What each includes itself it does not see; clang does (scripts/clang_reads.py).
+# The files of a folder, eight at a time, are one to the compiler, which compiles what they share once: twelve of the
+# tokenizers take 8 s of g++'s time and not 16. What each includes itself it does not see; scripts/clang_reads.py does.
 option(INLAY_TOGETHER "Compile a folder's files together" OFF)
 # inlay_together(TARGET [FILE..]): but for files that have names in common with others of their folder, or parts of their own.
 function(inlay_together target)
@@ -52,51 +52,18 @@ endfunction()
 # inlay_headers(NAME LIBRARY [HEADER..]): what parts of a library read first, inlay_headers_<name>.
 function(inlay_headers name library)
   if(INLAY_PRECOMPILE)
-    inlay_headers_library(${name} ${library})
+    file(WRITE ${PROJECT_BINARY_DIR}/inlay_headers_${name}.cpp "")
+    add_library(inlay_headers_${name} STATIC ${PROJECT_BINARY_DIR}/inlay_headers_${name}.cpp)
+    target_link_libraries(inlay_headers_${name} PRIVATE ${library})
+    target_include_directories(inlay_headers_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+    inlay_warnings(inlay_headers_${name})
     inlay_precompile(inlay_headers_${name} ${ARGN})
   endif()
 endfunction()
-function(inlay_headers_library name library)
-  file(WRITE ${PROJECT_BINARY_DIR}/inlay_headers_${name}.cpp "")
-  add_library(inlay_headers_${name} STATIC ${PROJECT_BINARY_DIR}/inlay_headers_${name}.cpp)
-  target_link_libraries(inlay_headers_${name} PRIVATE ${library})
-  target_include_directories(inlay_headers_${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  inlay_warnings(inlay_headers_${name})
-endfunction()
 function(inlay_reuse_headers target name)
   if(TARGET inlay_headers_${name})
-    get_target_property(included inlay_headers_${name} inlay_included)
-    if(included)
-      inlay_skip_where_not_included(${target} ${included})
-    endif()
     target_precompile_headers(${target} REUSE_FROM inlay_headers_${name})
   endif()
-endfunction()
-
-# Hides nothing: one header, and of a library's files those alone begin with it that include it themselves.
-option(INLAY_PRECOMPILE_INCLUDED "Read a header once for those files of a library that include it" OFF)
-function(inlay_precompile_included target header)
-  if(INLAY_PRECOMPILE_INCLUDED)
-    inlay_skip_where_not_included(${target} ${header})
-    target_precompile_headers(${target} PRIVATE <${header}>)
-  endif()
-endfunction()
-# The same for the parts of a library: inlay_headers_<name> has that header alone.
-function(inlay_included_header name library header)
-  if(INLAY_PRECOMPILE_INCLUDED AND NOT TARGET inlay_headers_${name})
-    inlay_headers_library(${name} ${library})
-    set_target_properties(inlay_headers_${name} PROPERTIES inlay_included ${header})
-    target_precompile_headers(inlay_headers_${name} PRIVATE <${header}>)
-  endif()
-endfunction()
-function(inlay_skip_where_not_included target header)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "\\.cpp$")
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/included.py ${header} ${sources}
-    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE others COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCHALL "[^\n]+" others "${others}")
-  set_source_files_properties(${others} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # inlay_compile(TARGET SOURCES..): target_sources, or the objects that INLAY_PLAIN_BUILD has of them.
@@ -151,21 +118,27 @@ function(inlay_plain_objects objects sources target)
   set(${sources} ${missing} PARENT_SCOPE)
 endfunction()
 
-# Kernels in sanitizer builds, which took half of CI. What null and object-size look for, ASan sees when it happens;
-# addresses are the same templates at every level, and watching their arithmetic takes longest. So are scalars that may
-# lie where they should not, which AVX2 watches; a vector faults there by itself (linear_w4a16: 68 -> 45 s).
-function(inlay_fewer_checks target level)
-  if(CMAKE_CXX_FLAGS MATCHES "fsanitize")
+# With sanitizers clang takes a third to a quarter of the time for what it does not optimize (a decoder 105 -> 23 s), and
+# most of a program runs once. What computes for long is optimized.
+function(inlay_optimized target)
+  if(CMAKE_CXX_FLAGS MATCHES "fsanitize" AND TARGET ${target})
     target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()
+
+# Kernels in sanitizer builds, which took half of CI. Vectors are watched for what they touch, the scalar level for its
+# arithmetic: indices and addresses are the same templates at every level, and both at once take four times as long as
+# either (exact_float of linear_w4a16 199 s, 36 and 52 s). What null and object-size look for ASan sees when it happens.
+function(inlay_fewer_checks target level)
+  inlay_optimized(${target})
+  if(CMAKE_CXX_FLAGS MATCHES "fsanitize")
     target_compile_definitions(${target} PRIVATE INLAY_ROLLED)
   endif()
   if(CMAKE_CXX_FLAGS MATCHES "fsanitize=address,undefined")
-    target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size)
-    if(NOT level STREQUAL "scalar")
-      target_compile_options(${target} PRIVATE -fno-sanitize=pointer-overflow)
-    endif()
-    if(level MATCHES "^avx512")
-      target_compile_options(${target} PRIVATE -fno-sanitize=alignment)
+    if(level STREQUAL "scalar")
+      target_compile_options(${target} PRIVATE -fno-sanitize=address,null,object-size)
+    else()
+      target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()
   endif()
 endfunction()

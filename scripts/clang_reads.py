@@ -3,9 +3,10 @@
 
     scripts/clang_reads.py build/release build/asan
 
-reads each source that build/release compiles and build/asan, which is clang's, does not. Says what clang says and exits
-with 1 if it refuses any.
+reads each source that build/release compiles and build/asan, which is clang's, does not compile by itself. Says what
+clang says and exits with 1 if it refuses any.
 """
+import functools
 import json
 import os
 import re
@@ -15,8 +16,6 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-
-from included import includes
 
 # Headers that clang reads once for all sources that include them: a source begins with the first row of which it
 # includes all. So it is given nothing that it does not ask for, and what it fails to include is still an error.
@@ -32,19 +31,48 @@ HEADS = [
     ["inlay/cl.hpp"],
 ]
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@functools.lru_cache(maxsize=None)
+def directives(path):
+    """What a file includes itself, except under a condition."""
+    names, depth = [], 0
+    with open(path) as file:
+        for line in file:
+            directive = re.match(r'\s*#\s*(if|endif|include\s*[<"]([^>"]+))', line)
+            if not directive:
+                continue
+            depth += {"if": 1, "endif": -1}.get(directive[1], 0)
+            if directive[2] and depth == 0:
+                names.append(directive[2])
+    return names
+
+
+def includes(source):
+    """What a source includes, be it through other headers of this project."""
+    names, files = set(), [source]
+    for file in files:
+        for name in directives(file):
+            if name not in names:
+                names.add(name)
+                places = (os.path.join(room, name) for room in (os.path.dirname(file), ROOT, f"{ROOT}/include"))
+                files += [place for place in places if os.path.exists(place)][:1]
+    return names
+
 
 def commands(build):
-    """Source -> how it is compiled; of those that are compiled together (INLAY_TOGETHER) each by itself."""
+    """Source -> how it is compiled alone; and the same of those that are compiled together (INLAY_TOGETHER)."""
     with open(os.path.join(build, "compile_commands.json")) as file:
         entries = json.load(file)
-    found = {}
+    alone, together = {}, {}
     for entry in entries:
         if "/Unity/" not in entry["file"]:
-            found[entry["file"]] = entry
+            alone[entry["file"]] = entry
             continue
         with open(entry["file"]) as unit:
-            found.update((source, {**entry, "file": source}) for source in re.findall(r'#include "(.*)"', unit.read()))
-    return found
+            together.update((source, {**entry, "file": source}) for source in re.findall(r'#include "(.*)"', unit.read()))
+    return alone, together
 
 
 def clang(words, folder):
@@ -91,7 +119,8 @@ def read_heads(entries, pool, folder):
 
 
 def main():
-    compiled, by_clang = commands(sys.argv[1]), commands(sys.argv[2])
+    (alone, together), (by_clang, _) = commands(sys.argv[1]), commands(sys.argv[2])
+    compiled = {**alone, **together}
     entries = [entry for file, entry in compiled.items() if file not in by_clang and "/tests/consumer/" not in file]
     if not entries:
         sys.exit("nothing to read: is this clang's own build?")
