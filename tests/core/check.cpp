@@ -17,9 +17,12 @@ struct Blend {
   float ratio = 0.5f;
   index groups = 1;
 
-  static constexpr auto fields = std::tuple{in("a", &Blend::a),          optional_in("weight", &Blend::weight),
-                                            out("y", &Blend::y),         optional_out("log", &Blend::log),
-                                            scalar("ratio", &Blend::ratio), scalar("groups", &Blend::groups)};
+  static constexpr auto fields = std::tuple{in("a", &Blend::a),
+                                            optional_in("weight", &Blend::weight),
+                                            out("y", &Blend::y),
+                                            optional_out("log", &Blend::log),
+                                            scalar("ratio", &Blend::ratio),
+                                            scalar("groups", &Blend::groups)};
 };
 
 Status check(const Blend& op) {
@@ -92,7 +95,11 @@ TEST_F(CheckTest, asks_of_every_view_what_every_operator_wants) {
 TEST_F(CheckTest, refuses_outputs_over_other_fields) {
   op_.y.data = a_.data() + 1;
   EXPECT_EQ(message(), "y overlaps a; it must have memory of its own or be the same view");
-  op_.y.data = y_.data();
+  op_.y.data = a_.data();
+  EXPECT_EQ(message(), "ok");
+  op_.y.strides[0] = 16;
+  EXPECT_EQ(message(), "y overlaps a; it must have memory of its own or be the same view");
+  op_.y = {y_.data(), {4, 8}};
   op_.weight = {w_.data(), {8}};
   op_.log = {y_.data() + 4, {3}};
   EXPECT_EQ(message(), "y overlaps log; it must have memory of its own");

@@ -31,6 +31,8 @@ TEST(space, views_overlap_within_a_buffer_only) {
   EXPECT_FALSE(overlap(q, k));  // side by side in fused rows
   EXPECT_TRUE(overlap(q, Device2({1, 16}, DType::f32, {4, 8}, {24, 1})));
   EXPECT_FALSE(overlap(q, other));
+  EXPECT_TRUE(
+      overlap(q, Device2({1, 4 * 24 * 4}, DType::f32, {5, 8}, {-24, 1})));  // from behind q back to its first row
   EXPECT_TRUE(same_elements(q, ConstView<2, TestSpace>(q)));
   EXPECT_FALSE(same_elements(q, other));
   std::vector<float> host(32);
@@ -59,6 +61,8 @@ TEST(space, a_list_is_checked_view_by_view) {
   EXPECT_EQ(check(op).message(), "k_list[1] has innermost stride 2; it must be 1");
   k[1] = view(6);
   EXPECT_EQ(check(op).message(), "out overlaps k_list; it must have memory of its own");
+  k[1].data.offset = 64;  // behind out
+  EXPECT_TRUE(ok(check(op)));
   k[1] = ConstView<3, TestSpace>({}, DType::f32, {4, 1, 8});
   EXPECT_EQ(check(op).message(), "k_list[1] has shape [4, 1, 8] but no memory; its data must not be null");
 }
