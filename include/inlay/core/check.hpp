@@ -135,7 +135,7 @@ class Demands {
 
  protected:
   using NameOf = std::string_view (*)(const void* op, const void* field);
-  Demands(const void* op, NameOf name_of) : op_(op), name_of_(name_of) {}
+  Demands(const void* op, NameOf names) : op_(op), name_of_(names) {}
 
   // Where a view lies that has elements, whatever its type; or of a list how to come by its views.
   struct Known {
