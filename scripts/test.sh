@@ -107,7 +107,7 @@ either() { local IFS="|" && echo "$*"; }  # words as alternatives of a regular e
 # A sanitizer's build; $2: the build whose objects it takes for what it need not watch, or nothing.
 sanitized() {
   # Two hundred tests of 70 MB are linked in a quarter of the time that binutils take.
-  local preset=$1 options="-DINLAY_BENCH=OFF -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=lld"
+  local preset=$1 options="-DINLAY_BENCH=OFF -DINLAY_TOGETHER=ON -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=lld"
   local operator_tests plain required
   operator_tests=$(printf 'test_%s\n' $operators)
   # There is no OpenCL in it, nor a platform for what was compiled with it.
@@ -132,7 +132,6 @@ sanitized() {
       plain+=" $operator_tests"
       # What this machine cannot run nobody watches: a sixth of the build.
       grep -qw avx512f /proc/cpuinfo || plain+=" (inlay_cpu|test_simd)_avx512.*"
-      options+=" -DINLAY_TOGETHER=ON"
       ;;
   esac
   [ -z "${2:-}" ] || options+=" -DINLAY_CL=ON -DINLAY_PLAIN_BUILD=$2 -DINLAY_PLAIN=$(either $plain)"
