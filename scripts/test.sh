@@ -124,8 +124,8 @@ sanitized() {
       fi
       ;;
     # What starts the command line starts that of its own build. The tile machine, a fifth of this build, stays as it is;
-    # its checker finds what programs do wrong. So do tests that compile a decoder of their own, which takes a minute each:
-    # of its templates those are watched that engines have. A build as a whole watches all of them.
+    # its checker finds what programs do wrong. Tests that compile a decoder of their own, a minute each, stay as they are
+    # too: of its templates those are watched that engines have. A build as a whole watches all of them.
     *)
       plain="inlay_(cl_.*|engine_(cl|npu|cpu_cl|cpu_npu)|tune|tile_machine|files) test_(bindings|core|fuzz|machine|model|npu|text)_.*"
       plain+=" test_exec_(activations|decoder|fused_linears|int8_cache|layers|packed_weights|placement|plan_capture|several_devices|spaces|step_orders)"

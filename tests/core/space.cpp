@@ -31,8 +31,8 @@ TEST(space, views_overlap_within_a_buffer_only) {
   EXPECT_FALSE(overlap(q, k));  // side by side in fused rows
   EXPECT_TRUE(overlap(q, Device2({1, 16}, DType::f32, {4, 8}, {24, 1})));
   EXPECT_FALSE(overlap(q, other));
-  EXPECT_TRUE(
-      overlap(q, Device2({1, 4 * 24 * 4}, DType::f32, {5, 8}, {-24, 1})));  // from behind q back to its first row
+  // From behind q back to its first row.
+  EXPECT_TRUE(overlap(q, Device2({1, 4 * 24 * 4}, DType::f32, {5, 8}, {-24, 1})));
   EXPECT_TRUE(same_elements(q, ConstView<2, TestSpace>(q)));
   EXPECT_FALSE(same_elements(q, other));
   std::vector<float> host(32);

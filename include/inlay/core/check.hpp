@@ -147,7 +147,7 @@ class Demands {
     index count;
     Known (*element)(const Known& list, index i);
   };
-  static constexpr int max_fields = 32;  // that are views
+  static constexpr int max_fields = 32;  // of an operator
 
   // The next one that is known, should it be one: a view that check_view adds, or a list.
   Known& next() { return known_[fields_]; }
@@ -200,9 +200,9 @@ class Demands {
         }
   }
   void check_overlap(const Known& written, const Known& other) {
-    const ByteRange &p = written.range, &q = other.range;
-    if (!good() || !one_allocation(written.place, other.place) || q.begin >= p.end || p.begin >= q.end) return;
-    if (rows_overlap(rows_of(written.layout), rows_of(other.layout), q.begin - p.begin)) fail_overlap(written, other);
+    if (good() && one_allocation(written.place, other.place) &&
+        overlap(written.layout, written.range, other.layout, other.range))
+      fail_overlap(written, other);
   }
   // Two views that touch common bytes. A contract may allow it.
   [[gnu::cold]] void fail_overlap(const Known& written, const Known& other) {

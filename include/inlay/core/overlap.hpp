@@ -35,11 +35,15 @@ constexpr bool one_allocation(const Place& a, const Place& b) {
   return a.space == b.space && a.allocation == b.allocation;
 }
 
+// Of views whose elements lie in these bytes of one allocation.
+constexpr bool overlap(const Layout& a, const ByteRange& p, const Layout& b, const ByteRange& q) {
+  return q.begin < p.end && p.begin < q.end && rows_overlap(rows_of(a), rows_of(b), q.begin - p.begin);
+}
+
 template <class A, class B> bool overlap(const A& a, const B& b) {
   const Place at = place_of(a), other = place_of(b);
-  if (a.empty() || b.empty() || !one_allocation(at, other)) return false;
-  const ByteRange p = byte_range(a, at.first), q = byte_range(b, other.first);
-  return q.begin < p.end && p.begin < q.end && rows_overlap(rows_of(a), rows_of(b), q.begin - p.begin);
+  return !a.empty() && !b.empty() && one_allocation(at, other) &&
+         overlap(a, byte_range(a, at.first), b, byte_range(b, other.first));
 }
 
 // The same memory, element for element.
