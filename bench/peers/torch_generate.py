@@ -1,10 +1,12 @@
-"""Tokens a second of a Llama of SmolLM2-135M's shape in PyTorch, random weights: as it is, in bf16, and by inlay.torch.quantize_.
+"""Tokens a second of a Llama of SmolLM2-135M's shape in PyTorch, random weights: as it is, in bf16, and by inlay.torch.quantize_;
+each of them also through torch.compile, which takes a compiler and some minutes.
 
-    PYTHONPATH=FOLDER_OF_INLAY python3 bench/peers/torch_generate.py      needs torch and transformers
+    PYTHONPATH=FOLDER_OF_INLAY python3 bench/peers/torch_generate.py [--eager]      needs torch and transformers
 
 By turns; medians of five."""
 import copy
 import statistics
+import sys
 import time
 
 import torch
@@ -23,6 +25,11 @@ def main():
     plain = transformers.LlamaForCausalLM(config).eval()
     models = {"f32": plain, "bf16": copy.deepcopy(plain).bfloat16(),
               "w4a16": inlay.torch.quantize_(copy.deepcopy(plain), "w4a16"), "int8": inlay.torch.quantize_(copy.deepcopy(plain), "int8")}
+    if "--eager" not in sys.argv[1:]:
+        for name in list(models):
+            compiled = copy.deepcopy(models[name])
+            compiled.forward = torch.compile(compiled.forward, dynamic=True)
+            models[name + " compiled"] = compiled
     prompt = torch.randint(0, config.vocab_size, (1, PROMPT))
 
     def prefill(model):
@@ -43,7 +50,7 @@ def main():
                 if turn > 0:
                     found.append(tokens / (time.perf_counter() - begin))
     for (name, work), found in rates.items():
-        print("%-6s %-8s %7.1f tok/s (%.1f to %.1f)" % (name, work.__name__, statistics.median(found), min(found), max(found)))
+        print("%-14s %-8s %7.1f tok/s (%.1f to %.1f)" % (name, work.__name__, statistics.median(found), min(found), max(found)))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // ggml's ADD, SUB, MUL, DIV, whose second operand repeats over the first, and functions of one value: SCALE, CLAMP,
-// sigmoid; and REPEAT. Rows of any type of float, at any stride; memory is the limit.
+// SQR, SQRT and those of UNARY that no operator has; and REPEAT. Rows of any type of float, at any stride; memory is
+// the limit.
 #include <ggml-impl.h>
 
 #include <algorithm>
@@ -113,8 +114,40 @@ Status clamp(Context& context, const ggml_tensor* op) {
   return {};
 }
 
-Status sigmoid(Context& context, const ggml_tensor* op) {
-  map(context, op, [](float x) { return 1 / (1 + std::exp(-x)); });
+Status square(Context& context, const ggml_tensor* op) {
+  map(context, op, [](float x) { return x * x; });
+  return {};
+}
+
+Status square_root(Context& context, const ggml_tensor* op) {
+  map(context, op, [](float x) { return std::sqrt(x); });
+  return {};
+}
+
+bool supports_function(const ggml_tensor* op) {
+  switch (ggml_get_unary_op(op)) {
+    case GGML_UNARY_OP_ABS:
+    case GGML_UNARY_OP_NEG:
+    case GGML_UNARY_OP_EXP:
+    case GGML_UNARY_OP_RELU:
+    case GGML_UNARY_OP_SILU:
+    case GGML_UNARY_OP_SIGMOID:
+    case GGML_UNARY_OP_SOFTPLUS: return supports_map(op);
+    default: return false;
+  }
+}
+
+Status function(Context& context, const ggml_tensor* op) {
+  switch (ggml_get_unary_op(op)) {
+    case GGML_UNARY_OP_ABS: map(context, op, [](float x) { return std::abs(x); }); break;
+    case GGML_UNARY_OP_NEG: map(context, op, [](float x) { return -x; }); break;
+    case GGML_UNARY_OP_EXP: map(context, op, [](float x) { return std::exp(x); }); break;
+    case GGML_UNARY_OP_RELU: map(context, op, [](float x) { return x > 0 ? x : 0; }); break;
+    case GGML_UNARY_OP_SILU: map(context, op, [](float x) { return x / (1 + std::exp(-x)); }); break;
+    case GGML_UNARY_OP_SIGMOID: map(context, op, [](float x) { return 1 / (1 + std::exp(-x)); }); break;
+    // Beyond 20 the sum is x itself in f32, long before e^x is infinite.
+    default: map(context, op, [](float x) { return x > 20 ? x : std::log1p(std::exp(x)); });
+  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 // ggml's FLASH_ATTN_EXT: queries [dim, n_q, heads, batch] over views of the KV cache [dim, n_kv, kv_heads, batch], with
 // a mask that is added behind the softcap. Attention reads elements of one type at one stride, so that a quantized
-// cache, whose scales lie between its codes, is widened to f16 first: as many heads at once as stay in a core's cache.
+// cache, whose scales lie between its codes, is widened to f16 first, and a mask that ALiBi scales by head is written
+// out: for as many heads at once as stay in a core's cache.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/flash_attention.hpp>
 
+#include "bindings/ggml/mask.hpp"
 #include "bindings/ggml/operators.hpp"
 #include "bindings/ggml/tensor.hpp"
 
@@ -26,7 +28,7 @@ Parameters parameters(const ggml_tensor* op) {
 
 bool is_cache(const ggml_tensor* cache) { return is_float_rows(cache) || is_packed_rows(cache); }
 
-constexpr index widened_bytes = 1 << 20;
+constexpr index bytes_at_once = 1 << 20;
 
 // Some heads of K or V, widened.
 struct Heads {
@@ -68,12 +70,15 @@ template <class V> V part(const V& view, int dimension, index first, index count
                                                                                   : view;
 }
 
-Status attend_widened(Context& context, const ggml_tensor* op, const FlashAttention<Host>& all) {
-  const ggml_tensor *k = op->src[1], *v = op->src[2];
-  const index keys = k->ne[1], kv_heads = k->ne[2], group = op->src[0]->ne[2] / kv_heads;
+Status attend_by_heads(Context& context, const ggml_tensor* op, const FlashAttention<Host>& all) {
+  const ggml_tensor *k = op->src[1], *v = op->src[2], *mask = op->src[3];
+  const float max_bias = parameters(op).max_bias;
+  const index queries = op->src[0]->ne[1], q_heads = op->src[0]->ne[2];
+  const index keys = k->ne[1], kv_heads = k->ne[2], group = q_heads / kv_heads;
   const index k_size = is_packed(k->type) ? keys * k->ne[0] : 0, v_size = is_packed(v->type) ? keys * v->ne[0] : 0;
-  const index fit = widened_bytes / static_cast<index>(sizeof(f16)) / std::max<index>(k_size + v_size, 1);
-  const index at_once = std::clamp<index>(fit, 1, kv_heads);
+  const index widened = (k_size + v_size) * static_cast<index>(sizeof(f16));
+  const index scaled = max_bias > 0 ? group * queries * keys * static_cast<index>(sizeof(float)) : 0;
+  const index at_once = std::clamp<index>(bytes_at_once / std::max<index>(widened + scaled, 1), 1, kv_heads);
   context.wide.resize(static_cast<std::size_t>(at_once * (k_size + v_size)));
   if (const auto needed = static_cast<std::size_t>(keys); context.rows.size() < needed) {
     context.rows.resize(needed);
@@ -91,6 +96,11 @@ Status attend_widened(Context& context, const ggml_tensor* op, const FlashAttent
       some.q = all.q.slice(0, batch, 1).slice(2, first, count);
       some.out = all.out.slice(0, batch, 1).slice(2, first, count);
       some.bias = part(part(all.bias, 0, batch, 1), 1, first, count);
+      if (max_bias > 0) {
+        const MaskedHeads masked{first, count, q_heads};
+        const auto scaled_mask = mask_of_heads(context, mask, max_bias, masked, batch % mask->ne[3], queries);
+        some.bias = {scaled_mask.data, scaled_mask.dtype, {1, count, queries, keys}};
+      }
       if (all.sinks.present()) some.sinks = all.sinks.slice(0, first, count);
       if (Status status = context.run(some); !status.ok()) return status;
     }
@@ -102,8 +112,8 @@ Status attend_widened(Context& context, const ggml_tensor* op, const FlashAttent
 bool supports_flash_attention(const ggml_tensor* op) {
   const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3], *sinks = op->src[4];
   const Parameters read = parameters(op);
-  // ALiBi scales the mask by head, which no operator here does; a scale of 0 names another one here.
-  if (read.max_bias != 0 || read.scale == 0) return false;
+  if (read.scale == 0) return false;  // names another one here
+  if (read.max_bias != 0 && (read.max_bias < 0 || mask == nullptr)) return false;
   if (!is_f32_rows(q) || !is_cache(k) || !is_cache(v)) return false;
   if (k->ne[3] != q->ne[3] || v->ne[3] != q->ne[3] || v->ne[2] != k->ne[2] || q->ne[2] % k->ne[2] != 0) return false;
   if (mask != nullptr &&
@@ -125,7 +135,8 @@ Status flash_attention(Context& context, const ggml_tensor* op) {
   attention.scale = read.scale;
   attention.softcap = read.softcap;
   attention.bias_order = BiasOrder::scale_softcap_bias;
-  if (is_packed(op->src[1]->type) || is_packed(op->src[2]->type)) return attend_widened(context, op, attention);
+  if (is_packed(op->src[1]->type) || is_packed(op->src[2]->type) || read.max_bias > 0)
+    return attend_by_heads(context, op, attention);
   attention.k = view_of<ConstView<4>>(op->src[1], {3, 1, 2, 0});
   attention.v = view_of<ConstView<4>>(op->src[2], {3, 1, 2, 0});
   return context.run(attention);

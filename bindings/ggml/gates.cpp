@@ -35,6 +35,7 @@ bool supports_glu(const ggml_tensor* op) {
   switch (ggml_get_glu_op(op)) {
     case GGML_GLU_OP_SWIGLU:
     case GGML_GLU_OP_SWIGLU_OAI:
+    case GGML_GLU_OP_SWIGLU_CLAMP:
     case GGML_GLU_OP_GEGLU:
     case GGML_GLU_OP_GEGLU_ERF:
     case GGML_GLU_OP_GEGLU_QUICK: break;
@@ -51,6 +52,8 @@ Status glu(Context& context, const ggml_tensor* op) {
     const auto [gate, up] = halves(op, rows);
     const View<2> y = rows.of<View<2>>(op);
     if (kind == GGML_GLU_OP_SWIGLU) return context.run(Swiglu<Host>{.gate = gate, .up = up, .y = y});
+    if (kind == GGML_GLU_OP_SWIGLU_CLAMP)
+      return context.run(Swiglu<Host>{.gate = gate, .up = up, .y = y, .limit = ggml_get_op_params_f32(op, 3)});
     if (kind == GGML_GLU_OP_SWIGLU_OAI)
       return context.run(Swiglu<Host>{.gate = gate,
                                       .up = up,
@@ -67,16 +70,14 @@ bool supports_unary(const ggml_tensor* op) {
     case GGML_UNARY_OP_TANH:
     case GGML_UNARY_OP_GELU:
     case GGML_UNARY_OP_GELU_ERF:
-    case GGML_UNARY_OP_GELU_QUICK:
-    case GGML_UNARY_OP_SIGMOID: break;
-    default: return false;
+    case GGML_UNARY_OP_GELU_QUICK: return supports_map(op);
+    default: return supports_function(op);
   }
-  return supports_map(op);
 }
 
 Status unary(Context& context, const ggml_tensor* op) {
   const ggml_unary_op kind = ggml_get_unary_op(op);
-  if (kind == GGML_UNARY_OP_SIGMOID) return sigmoid(context, op);
+  if (supports_function(op)) return function(context, op);
   const bool tanh = kind == GGML_UNARY_OP_TANH;  // a softcap of 1
   const GeluForm form = tanh                             ? GeluForm::softcap
                         : kind == GGML_UNARY_OP_GELU     ? GeluForm::tanh

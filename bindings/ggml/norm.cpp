@@ -1,8 +1,9 @@
-// ggml's RMS_NORM, alone and with the product by a weight that follows it.
+// ggml's NORM, and its RMS_NORM, alone and with the product by a weight that follows it.
 #include <ggml-impl.h>
 
 #include <cstring>
 
+#include <inlay/ops/layer_norm.hpp>
 #include <inlay/ops/rms_norm.hpp>
 
 #include "bindings/ggml/operators.hpp"
@@ -12,13 +13,17 @@ namespace inlay::ggml_binding {
 
 namespace {
 
-Status normalise(Context& context, const ggml_tensor* norm, const float* weight, const ggml_tensor* y) {
-  const ggml_tensor* const x = norm->src[0];
+float eps_of(const ggml_tensor* norm) {
   float eps = 0;
   std::memcpy(&eps, norm->op_params, sizeof eps);
+  return eps;
+}
+
+Status normalise(Context& context, const ggml_tensor* norm, const float* weight, const ggml_tensor* y) {
+  const ggml_tensor* const x = norm->src[0];
   return each_rows({x, y}, [&](Rows rows) {
     return context.run(RmsNorm<Host>{
-        .x = rows.of<ConstView<2>>(x), .weight = {weight, {x->ne[0]}}, .y = rows.of<View<2>>(y), .eps = eps});
+        .x = rows.of<ConstView<2>>(x), .weight = {weight, {x->ne[0]}}, .y = rows.of<View<2>>(y), .eps = eps_of(norm)});
   });
 }
 
@@ -35,12 +40,19 @@ const ggml_tensor* weight_of(const ggml_tensor* norm, const ggml_tensor* product
 
 }  // namespace
 
-bool supports_rms_norm(const ggml_tensor* op) { return is_f32_rows(op->src[0]) && is_f32_rows(op); }
+bool supports_norm(const ggml_tensor* op) { return is_f32_rows(op->src[0]) && is_f32_rows(op); }
 
 Status rms_norm(Context& context, const ggml_tensor* op) {
   const auto dim = static_cast<std::size_t>(op->ne[0]);
   if (context.ones.size() < dim) context.ones.resize(dim, 1.0f);
   return normalise(context, op, context.ones.data(), op);
+}
+
+Status layer_norm(Context& context, const ggml_tensor* op) {
+  const ggml_tensor* const x = op->src[0];
+  return each_rows({x, op}, [&](Rows rows) {
+    return context.run(LayerNorm<Host>{.x = rows.of<ConstView<2>>(x), .y = rows.of<View<2>>(op), .eps = eps_of(op)});
+  });
 }
 
 bool fuses_rms_norm_mul(const ggml_cgraph* graph, int node) {

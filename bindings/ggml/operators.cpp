@@ -22,7 +22,8 @@ Operator operator_of(ggml_op op) {
     case GGML_OP_MUL_MAT: return {supports_mul_mat, mul_mat};
     case GGML_OP_MUL_MAT_ID: return {supports_mul_mat_id, mul_mat_id};
     case GGML_OP_FLASH_ATTN_EXT: return {supports_flash_attention, flash_attention};
-    case GGML_OP_RMS_NORM: return {supports_rms_norm, rms_norm};
+    case GGML_OP_RMS_NORM: return {supports_norm, rms_norm};
+    case GGML_OP_NORM: return {supports_norm, layer_norm};
     case GGML_OP_ROPE: return {supports_rope, rope};
     case GGML_OP_SOFT_MAX: return {supports_soft_max, soft_max};
     case GGML_OP_GLU: return {supports_glu, glu};
@@ -35,13 +36,17 @@ Operator operator_of(ggml_op op) {
     case GGML_OP_REPEAT: return {supports_repeat, repeat};
     case GGML_OP_SCALE: return {supports_map, scale};
     case GGML_OP_CLAMP: return {supports_map, clamp};
+    case GGML_OP_SQR: return {supports_map, square};
+    case GGML_OP_SQRT: return {supports_map, square_root};
     case GGML_OP_ARGSORT: return {supports_argsort, argsort};
+    case GGML_OP_TOP_K: return {supports_top_k, top_k};
     case GGML_OP_SUM_ROWS: return {supports_sum_rows, sum_rows};
     case GGML_OP_GET_ROWS: return {supports_get_rows, get_rows};
     case GGML_OP_SET_ROWS: return {supports_set_rows, set_rows};
     case GGML_OP_CPY:
     case GGML_OP_CONT:
     case GGML_OP_DUP: return {supports_copy, copy};
+    case GGML_OP_CONCAT: return {supports_concat, concat};
     default: return {};
   }
 }

@@ -1,10 +1,9 @@
-// ggml's SOFT_MAX over rows, with a mask that repeats over heads and batches, and ALiBi: a slope a head that scales it.
-#include <inlay/core/attention.hpp>
+// ggml's SOFT_MAX over rows, with a mask that repeats over heads and batches, and ALiBi.
 #include <inlay/ops/softmax.hpp>
 
-#include <cmath>
 #include <cstring>
 
+#include "bindings/ggml/mask.hpp"
 #include "bindings/ggml/operators.hpp"
 #include "bindings/ggml/tensor.hpp"
 
@@ -21,35 +20,16 @@ Parameters parameters(const ggml_tensor* op) {
   return read;
 }
 
-// max_bias is the 8 of ALiBi's exponents.
-float slope_of(float max_bias, index head, index heads) {
-  return max_bias > 0 ? static_cast<float>(std::pow(alibi_slope(head, heads), max_bias / 8)) : 1;
-}
-
 // The mask of batch i3 as Softmax takes it: its own memory where that is one matrix of f32 for all heads, else a matrix
 // a head in the context's.
 ConstView<3> mask_of(Context& context, const ggml_tensor* op, index i3) {
   const ggml_tensor* const mask = op->src[1];
   const float max_bias = parameters(op).max_bias;
-  const index heads = op->ne[2], rows = op->ne[1], size = op->ne[0], batch = i3 % mask->ne[3];
+  const index heads = op->ne[2], rows = op->ne[1], batch = i3 % mask->ne[3];
   if (mask->type == GGML_TYPE_F32 && max_bias <= 0 && (mask->ne[2] == 1 || mask->ne[2] == heads))
     return view_of<ConstView<3>>(mask, {2, 1, 0}, {0, 0, 0, batch}).slice(1, 0, rows);
   const bool one = max_bias <= 0 && mask->ne[2] == 1;
-  const index made = one ? 1 : heads;
-  context.floats.resize(static_cast<std::size_t>(made * rows * size));
-  const Work work = static_cast<double>(made * rows * size) * Work{.bytes = 6, .operations = 4};
-  context.cpu.parallel().ranges(made * rows, 1, work, [&](index begin, index end) {
-    for (index i = begin; i < end; ++i) {
-      const index head = i / rows;
-      const float slope = slope_of(max_bias, head, heads);
-      const auto from = view_of<ConstView<1>>(mask, {0}, {0, i % rows, head % mask->ne[2], batch});
-      float* const to = context.floats.data() + i * size;
-      with_float_type(mask->type, [&]<class T>(std::type_identity<T>) {
-        for (index j = 0; j < size; ++j) to[j] = slope * static_cast<float>(from.template as<T>()[j]);
-      });
-    }
-  });
-  return {context.floats.data(), {made, rows, size}};
+  return mask_of_heads(context, mask, max_bias, {0, one ? 1 : heads, heads}, batch, rows);
 }
 
 }  // namespace
