@@ -33,3 +33,5 @@ oclgrind_packages=(oclgrind)
 rusticl_packages=(mesa-opencl-icd)
 # What scripts/arm.sh cross-builds with and runs under.
 arm_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user googletest)
+# What builds the Python package for Arm besides, and starts it.
+arm_wheel_packages=(mmdebstrap qemu-user-static binfmt-support python3)
