@@ -52,6 +52,9 @@ struct NpuEstimate {
   // Beside `us`, which are the program's own: of a call on an idle device, of one that stands in line behind another
   // program, and until a host that waits knows of the end.
   double launch_us = 0, dispatch_us = 0, sync_us = 0;
+  // Before the first call: to bind a static graph of one length, the device's `compile`, whatever else is in the graph.
+  // 0 where shapes come at run time. compile_us + compile_us_per_token * tokens for each length.
+  double compile_us = 0, compile_us_per_token = 0;
 };
 
 // Microseconds where others leave 1, 3/4, 1/2, 1/4 of global memory's bandwidth, of which the first are

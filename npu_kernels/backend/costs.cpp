@@ -1,6 +1,7 @@
 #include "npu_kernels/backend/costs.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <inlay/core/threads.hpp>
@@ -45,16 +46,42 @@ std::byte* describe(CallKey& call, const AnyOperator& op, const Device& device, 
 Costs::Costs(Device device, std::uint32_t cores, NpuActivations activations)
     : device_(of_cores(std::move(device), cores)), activations_(activations) {}
 
+// Of a call that is not known: who asks for the same meanwhile waits for this one, and does not do it again.
+class Costs::Turn {
+ public:
+  // Null: another thread was at it, and has ended.
+  static std::unique_ptr<Turn> take(Costs& costs, const CallKey& call, std::unique_lock<std::mutex>& lock) {
+    if (costs.under_way_.insert(call.key()).second) {
+      ++costs.timed_;
+      return std::make_unique<Turn>(costs, call.key());
+    }
+    costs.one_ended_.wait(lock, [&] { return !costs.under_way_.contains(call.key()); });
+    return nullptr;
+  }
+  Turn(Costs& costs, std::string key) : costs_(costs), key_(std::move(key)) {}
+  ~Turn() {
+    const std::lock_guard lock(costs_.mutex_);
+    costs_.under_way_.erase(key_);
+    costs_.one_ended_.notify_all();
+  }
+
+ private:
+  Costs& costs_;
+  const std::string key_;
+};
+
 Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights& packed) {
   if (Status status = op.refusal(device_); !status.ok()) return failure(std::move(status));
   if (op.nothing_to_write()) return NpuEstimate{};
   CallKey call;
   std::byte* blocks = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
+  std::unique_ptr<Turn> turn;
+  while (turn == nullptr) {
+    std::unique_lock lock(mutex_);
     blocks = describe(asked_, op, device_, packed);
     if (const NpuEstimate* known = kept_.find(asked_.key())) return *known;
     call = asked_;
+    turn = Turn::take(*this, call, lock);
   }
   const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
   auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), DramShares::all_of_it);
@@ -66,7 +93,9 @@ Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights
                        .problem_share = found->problem_share,
                        .launch_us = device_.host.launch_us,
                        .dispatch_us = device_.host.dispatch_us,
-                       .sync_us = device_.host.sync_us};
+                       .sync_us = device_.host.sync_us,
+                       .compile_us = device_.compile.fixed_ms * 1e3,
+                       .compile_us_per_token = device_.compile.per_token_ms * 1e3};
   const std::lock_guard lock(mutex_);
   kept_.make_room(max_kept);
   return kept_.put(call.key(), std::move(estimate));
@@ -106,6 +135,11 @@ Expected<VerbLog> Costs::verbs(const AnyOperator& op, const PackedWeights& packe
   const std::vector<Report> reports = machine.run(made.body, made.launch, log);
   if (!reports.empty()) return failure(unsupported(device_.name + ": " + reports.front().message));
   return log;
+}
+
+std::size_t Costs::timed() const {
+  const std::lock_guard lock(mutex_);
+  return timed_;
 }
 
 std::size_t Costs::known() const {

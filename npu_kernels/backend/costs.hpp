@@ -2,8 +2,11 @@
 // threads may ask at once.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <unordered_set>
 
 #include <inlay/npu.hpp>
 
@@ -39,8 +42,11 @@ class Costs {
   Expected<Plan> plan(const AnyOperator& op, const PackedWeights& packed = {});
   Expected<VerbLog> verbs(const AnyOperator& op, const PackedWeights& packed);  // of the same program
   std::size_t known() const;
+  std::size_t timed() const;  // estimates that were not known
 
  private:
+  class Turn;
+
   // use(what the operator's program is estimated by), of a call that is not kept.
   template <class Use> auto of_program(const AnyOperator& op, const PackedWeights& packed, Use&& use);
 
@@ -50,6 +56,9 @@ class Costs {
   mutable std::mutex mutex_;  // of what follows
   CallKey asked_;             // has its memory: whoever asks again takes none
   LruCache<NpuEstimate> kept_;
+  std::unordered_set<std::string> under_way_;  // calls whose estimates a thread is at
+  std::condition_variable one_ended_;
+  std::size_t timed_ = 0;
 };
 
 }  // namespace inlay::npu

@@ -272,6 +272,8 @@ TEST(guide, the_backend_runs_and_estimates_an_operator) {
     EXPECT_EQ(cost->dispatch_us, device->host.dispatch_us);
     EXPECT_EQ(cost->sync_us, device->host.sync_us);
     EXPECT_GT(cost->launch_us, cost->dispatch_us);
+    EXPECT_EQ(cost->compile_us, device->compile.fixed_ms * 1e3);
+    EXPECT_EQ(cost->compile_us_per_token, device->compile.per_token_ms * 1e3);
   }
 }
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -13,6 +15,7 @@
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/rms_norm.hpp>
 
+#include "npu_kernels/backend/costs.hpp"
 #include "npu_kernels/backend/runtime.hpp"
 #include "shapes/flash_attention.hpp"
 #include "shapes/incre_flash_attention.hpp"
@@ -159,6 +162,27 @@ TEST(npu_threads, estimates_of_several_threads_beside_runs_are_those_of_one) {
     }
     for (std::thread& thread : threads) thread.join();
   }
+}
+
+TEST(npu_threads, what_threads_ask_for_at_once_is_timed_once) {
+  const auto estimator = NpuEstimator::make({.device = "ascend-a2-like"});
+  ASSERT_TRUE(estimator.has_value());
+  constexpr int many = 8;
+  std::array<double, many> cycles{};
+  std::latch all_are_here(many);
+  std::vector<std::thread> threads;
+  for (double& found : cycles)
+    threads.emplace_back([&] {
+      AbsentTensors tensors;
+      const auto norm = RmsNormShape{.rows = 4096, .dim = 4096}.make(tensors);
+      all_are_here.arrive_and_wait();
+      const auto cost = estimate(*estimator, norm);
+      found = cost ? cost->cycles : 0;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(cycles[0], 0);
+  for (const double found : cycles) EXPECT_EQ(found, cycles[0]);
+  EXPECT_EQ(estimator->costs().timed(), 1);
 }
 
 TEST(npu_threads, an_estimator_counts_the_cores_that_programs_may_use) {
