@@ -101,7 +101,7 @@ finish() {
 
 # Every operator divides its output among threads, and the executor runs them all, on devices with threads of their own too.
 operators=$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ')
-threaded="$operators core_parallel core_threads core_threads_ahead exec_decoder exec_devices_at_once exec_ranks exec_ranks_by_rows exec_ranks_lost"
+threaded="$operators core_parallel core_threads core_threads_ahead exec_decoder exec_devices_at_once exec_ranks exec_ranks_by_rows exec_ranks_lost exec_second_fails"
 either() { local IFS="|" && echo "$*"; }  # words as alternatives of a regular expression
 
 # A sanitizer's build; $2: the build whose objects it takes for what it need not watch, or nothing.
