@@ -1,5 +1,7 @@
 #include "npu_kernels/backend/features.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 namespace inlay::npu {
@@ -12,6 +14,20 @@ Status lacks_products(const Device& device, DType in, DType sum) {
       device.path(Space::accumulator, Space::global) == nullptr)
     return unsupported(device.name + " has no path from its accumulators to another memory");
   return {};
+}
+
+Status lacks_global_memory(const Device& device, std::vector<ByteRange> operands) {
+  std::sort(operands.begin(), operands.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
+  std::uint64_t bytes = 0;
+  for (std::ptrdiff_t end = 0; const ByteRange& each : operands) {
+    const std::ptrdiff_t begin = &each == operands.data() ? each.begin : std::max(each.begin, end);
+    if (begin < each.end) bytes += static_cast<std::uint64_t>(each.end - begin);
+    end = &each == operands.data() ? each.end : std::max(each.end, end);
+  }
+  const Memory& memory = device.memories[0];
+  if (bytes <= memory.bytes) return {};
+  return unsupported(device.name + ": the operands take " + std::to_string(bytes) + " bytes; " + memory.name + " has " +
+                     std::to_string(memory.bytes));
 }
 
 }  // namespace inlay::npu

@@ -16,8 +16,10 @@
 #include <vector>
 
 #include <inlay/core/fields.hpp>
+#include <inlay/core/layout.hpp>
 
 #include "npu_kernels/backend/any_operator.hpp"
+#include "npu_kernels/backend/features.hpp"
 
 namespace inlay::npu {
 
@@ -52,7 +54,14 @@ template <class Op> class TypedOperator final : public AnyOperator {
 
   std::string_view name() const override { return Op::name; }
   bool nothing_to_write() const override { return writes_nothing(op_); }
-  Status refusal(const Device& device) const override { return declined(device, op_); }
+  Status refusal(const Device& device) const override {
+    if (Status status = declined(device, op_); !status.ok()) return status;
+    std::vector<ByteRange> operands;
+    for_each_view(op_, [&](const auto&, const auto& view) {
+      if (view.present() && !view.empty()) operands.push_back(byte_range(view));
+    });
+    return lacks_global_memory(device, std::move(operands));
+  }
   WeightForm weight(const Device& device) const override { return weight_form(device, op_); }
   Program make_program(GlobalMemory& memory, const Choices& choices) const override {
     return program(memory, op_, choices);

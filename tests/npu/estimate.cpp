@@ -11,6 +11,7 @@
 
 #include "measure/npu_cases.hpp"
 #include "npu_kernels/backend/program.hpp"
+#include "shapes/add.hpp"
 #include "shapes/rms_norm.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tile_machine/estimate/rank.hpp"
@@ -312,6 +313,25 @@ TEST(Hexagon, TheOrderAndTheShapeOfAProductMatter) {
 }
 
 // What the scalar unit would write stays as it was, too.
+// systolic32 has 1 GiB of global memory: three operands of a third of it fit, of one row more they do not, and one that
+// is written where another lies takes no more.
+TEST(Estimate, OfOperandsThatTheDeviceHasNoMemoryForIsDeclined) {
+  const auto estimator = NpuEstimator::make({.device = "systolic32"});
+  ASSERT_TRUE(estimator.has_value());
+  AbsentTensors tensors;
+  constexpr index dim = 1024, fit = (index{1} << 30) / (3 * dim * 2);
+  EXPECT_TRUE(estimate(*estimator, AddShape{.rows = fit, .dim = dim, .type = DType::f16}.make(tensors)).has_value());
+  AddShape larger{.rows = fit + 1, .dim = dim, .type = DType::f16};
+  const auto declined = estimate(*estimator, larger.make(tensors));
+  ASSERT_FALSE(declined.has_value());
+  EXPECT_EQ(declined.error().code(), StatusCode::unsupported);
+  const std::string bytes = std::to_string(3 * (fit + 1) * dim * 2);
+  EXPECT_EQ(declined.error().message(),
+            "systolic32: the operands take " + bytes + " bytes; DRAM has " + std::to_string(index{1} << 30));
+  larger.in_place = true;
+  EXPECT_TRUE(estimate(*estimator, larger.make(tensors)).has_value());
+}
+
 TEST(Estimate, TouchesNoBufferOfTheCaller) {
   const Device device = device_of("ascend-a2-like");
   std::vector<float> y{7};
