@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include <inlay/npu.hpp>
+
 #include "measure/npu_cases.hpp"
 #include "npu_kernels/backend/program.hpp"
 #include "shapes/add.hpp"

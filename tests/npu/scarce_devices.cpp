@@ -142,7 +142,7 @@ template <class... Shapes> std::size_t declined_of(const Npu& npu, const Shapes&
 std::size_t declined_of_a_model(const Npu& npu) {
   const index dim = 8192, hidden = 28672, rows = 8;
   return declined_of(npu, AddShape{.rows = rows, .dim = dim}, DequantizeShape{.rows = rows, .dim = dim},
-                     EmbeddingShape{.tokens = rows, .dim = dim}, GeluShape{.rows = rows, .dim = hidden},
+                     EmbeddingShape{.tokens = rows, .vocab = 32000, .dim = dim}, GeluShape{.rows = rows, .dim = hidden},
                      LayerNormShape{.rows = rows, .dim = dim}, RmsNormShape{.rows = rows, .dim = dim},
                      RmsNormShape{.rows = rows, .dim = dim, .has_residual = true},
                      SoftmaxShape{.rows = rows, .n = 16384}, SwigluShape{.rows = rows, .dim = hidden},
