@@ -64,9 +64,14 @@ void print_line(const Timed& of) {
 }
 
 // What the program costs beside.
-void print_host(const npu::HostCost& host) {
+void print_host(const npu::Device& device) {
+  const npu::HostCost& host = device.host;
   std::printf("and %.3g us for its launch, or %.3g behind another program; a host that waits knows %.3g us later\n",
               host.launch_us, host.dispatch_us, host.sync_us);
+  const npu::Compile& compile = device.compile;
+  if (compile.fixed_ms > 0 || compile.per_token_ms > 0)
+    std::printf("before: %.3g ms and %.3g ms a token to make a static graph that holds it, for each length\n",
+                compile.fixed_ms, compile.per_token_ms);
 }
 
 // Each pipe's work, of the busiest core.
@@ -110,7 +115,7 @@ int show(const NpuCommand& command) {
 
   std::printf("%s on %s\n", command.op.c_str(), as_it_is->device.name.c_str());
   print_line(*as_it_is);
-  print_host(as_it_is->device.host);
+  print_host(as_it_is->device);
   print_pipes(*as_it_is);
   std::printf("\n%s",
               npu::summary(as_it_is->plan.log, as_it_is->device, as_it_is->timeline, as_it_is->plan.problem).c_str());
