@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -56,10 +57,11 @@ template <class Op> class TypedOperator final : public AnyOperator {
   bool nothing_to_write() const override { return writes_nothing(op_); }
   Status refusal(const Device& device) const override {
     if (Status status = declined(device, op_); !status.ok()) return status;
+    std::uint64_t each_by_itself = 0;
+    for_each_operand([&](const ByteRange& at) { each_by_itself += static_cast<std::uint64_t>(at.end - at.begin); });
+    if (each_by_itself <= device.memories[0].bytes) return {};  // known estimates take no memory to be found
     std::vector<ByteRange> operands;
-    for_each_view(op_, [&](const auto&, const auto& view) {
-      if (view.present() && !view.empty()) operands.push_back(byte_range(view));
-    });
+    for_each_operand([&](const ByteRange& at) { operands.push_back(at); });
     return lacks_global_memory(device, std::move(operands));
   }
   WeightForm weight(const Device& device) const override { return weight_form(device, op_); }
@@ -121,6 +123,13 @@ template <class Op> class TypedOperator final : public AnyOperator {
   }
 
  private:
+  // visit(bytes) of each.
+  template <class Visit> void for_each_operand(Visit&& visit) const {
+    for_each_view(op_, [&](const auto&, const auto& view) {
+      if (view.present() && !view.empty()) visit(byte_range(view));
+    });
+  }
+
   Op op_;
   std::vector<std::shared_ptr<void>> lists_;
 };
