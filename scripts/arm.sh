@@ -21,6 +21,7 @@ wheel() {
   local root=$PWD/build/arm_root folder=$PWD/build/arm_wheel release test
   local python=$root/usr/bin/python3 libraries=$root/usr/lib/aarch64-linux-gnu/pkgconfig
   install_packages "${story_packages[@]}" "${arm_wheel_packages[@]}" || { echo "Python for Arm does not install" >&2; exit 77; }
+  mkdir -p build
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")
   [ -x "$python" ] || mmdebstrap --variant=extract --architectures=arm64 \
     --include=python3-dev,python3-pip,libc6-dev,libstdc++6,libpcre2-dev,libutf8proc-dev "$release" "$root"
