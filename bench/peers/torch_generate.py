@@ -23,8 +23,9 @@ def main():
     config = transformers.LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
                                       num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=2048)
     plain = transformers.LlamaForCausalLM(config).eval()
-    models = {"f32": plain, "bf16": copy.deepcopy(plain).bfloat16(),
-              "w4a16": inlay.torch.quantize_(copy.deepcopy(plain), "w4a16"), "int8": inlay.torch.quantize_(copy.deepcopy(plain), "int8")}
+    models = {"f32": plain, "bf16": copy.deepcopy(plain).bfloat16()}
+    for kind in ("w4a16", "w4a8", "int8"):
+        models[kind] = inlay.torch.quantize_(copy.deepcopy(plain), kind)
     if "--eager" not in sys.argv[1:]:
         for name in list(models):
             compiled = copy.deepcopy(models[name])

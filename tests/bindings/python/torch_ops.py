@@ -111,18 +111,18 @@ def rounded(weight, group, largest):
 
 
 class Rounded(torch.nn.Module):
-    """A linear over rounded weights, and for int8 over rounded activations."""
+    """A linear over rounded weights, and for w4a8 and int8 over rounded activations."""
 
     def __init__(self, linear, kind, group):
         super().__init__()
-        k = linear.in_features
-        self.weight = rounded(linear.weight.detach().float(), group if kind == "w4a16" else k, 7 if kind == "w4a16" else 127).double()
+        self.group, largest = (linear.in_features, 127) if kind == "int8" else (group, 7)
+        self.weight = rounded(linear.weight.detach().float(), self.group, largest).double()
         self.bias, self.kind = linear.bias, kind
 
     def forward(self, x):
         rows = x.float().reshape(-1, x.shape[-1])
-        if self.kind == "int8":
-            rows = rounded(rows, rows.shape[-1], 127)
+        if self.kind != "w4a16":
+            rows = rounded(rows, self.group, 127)
         y = rows.double() @ self.weight.T
         return (y if self.bias is None else y + self.bias).to(x.dtype).reshape(*x.shape[:-1], -1)
 
@@ -137,7 +137,7 @@ def replace_by_torch(module, kind, group):
 
 
 def check_linears():
-    for kind in ("w4a16", "int8"):
+    for kind in ("w4a16", "w4a8", "int8"):
         for k, n, bias, dtype in ((64, 48, True, torch.float32), (52, 19, False, torch.float32), (7, 1, True, torch.float32),
                                   (96, 33, True, torch.bfloat16), (40, 16, True, torch.float16)):
             def build():
@@ -173,7 +173,7 @@ def check_llama():
     """A model of transformers: its logits are those of weights that torch has rounded, and so is what it writes."""
     prompt = torch.tensor([[1, 5, 9, 33]])
     how = {"max_new_tokens": 12, "do_sample": False, "attention_mask": torch.ones_like(prompt)}
-    for kind, bound in (("w4a16", 1e-4), ("int8", 2e-2)):
+    for kind, bound in (("w4a16", 1e-4), ("w4a8", 2e-2), ("int8", 2e-2)):
         wanted, model = replace_by_torch(build_llama(), kind, 32), inlay.torch.quantize_(build_llama(), kind)
         near(model(prompt).logits, wanted(prompt).logits, bound, "logits of " + kind)
         far = (model(prompt).logits - build_llama()(prompt).logits).abs().max()
