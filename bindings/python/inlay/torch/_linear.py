@@ -56,7 +56,8 @@ class LinearW4a16(Quantized):
         return y.reshape(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
-        return super().extra_repr() + ", group_size=%d, compute=%s" % (self.group_size, self.compute)
+        rounds_x = "" if self.compute == "exact_float" else ", compute=" + self.compute
+        return super().extra_repr() + ", group_size=%d%s" % (self.group_size, rounds_x)
 
 
 class LinearInt8(Quantized):
