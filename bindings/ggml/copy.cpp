@@ -1,7 +1,5 @@
 // ggml's CPY, CONT and DUP: the elements of one tensor in the order of another, as they are, as another type of float,
-// or into blocks and out of them; and CONCAT.
-#include <ggml-impl.h>
-
+// or into blocks and out of them.
 #include <cstring>
 
 #include "bindings/ggml/operators.hpp"
@@ -72,40 +70,35 @@ void convert_elements(const Context& context, const ggml_tensor* from, const ggm
   });
 }
 
-// Blocks, which are as wide in both.
-void copy_blocks(const Context& context, const ggml_tensor* from, const ggml_tensor* to) {
-  const index rows = ggml_nrows(to);
-  const std::size_t bytes = ggml_row_size(to->type, to->ne[0]);
-  const Work work{.bytes = 2 * static_cast<double>(bytes) * static_cast<double>(rows)};
-  context.cpu.parallel().ranges(rows, 1, work, [&](index begin, index end) {
+// body(source, target) for rows that are as wide in both.
+template <class Body>
+void each_row(const Context& context, const ggml_tensor* from, const ggml_tensor* to, Work an_element, Body&& body) {
+  const Work work = static_cast<double>(ggml_nelements(to)) * an_element;
+  context.cpu.parallel().ranges(ggml_nrows(to), 1, work, [&](index begin, index end) {
     for (index row = begin; row < end; ++row)
-      std::memcpy(static_cast<char*>(to->data) + byte_of(to, row * to->ne[0]),
-                  static_cast<const char*>(from->data) + byte_of(from, row * from->ne[0]), bytes);
+      body(static_cast<const char*>(from->data) + byte_of(from, row * to->ne[0]),
+           static_cast<char*>(to->data) + byte_of(to, row * to->ne[0]));
   });
 }
 
-template <class Body> void each_row(const Context& context, const ggml_tensor* to, double operations, Body&& body) {
-  const Work work{.operations = operations * static_cast<double>(ggml_nelements(to))};
-  context.cpu.parallel().ranges(ggml_nrows(to), 1, work, [&](index begin, index end) {
-    for (index row = begin; row < end; ++row) body(row * to->ne[0]);
-  });
+void copy_blocks(const Context& context, const ggml_tensor* from, const ggml_tensor* to) {
+  const std::size_t bytes = ggml_row_size(to->type, to->ne[0]);
+  const Work work{.bytes = 2 * static_cast<double>(bytes) / static_cast<double>(to->ne[0])};
+  each_row(context, from, to, work, [=](const char* source, char* target) { std::memcpy(target, source, bytes); });
 }
 
 // As ggml itself rounds.
 void pack_blocks(const Context& context, const ggml_tensor* from, const ggml_tensor* to) {
   const auto quantize = ggml_get_type_traits(to->type)->from_float_ref;
-  each_row(context, to, 32, [=](index element) {
-    quantize(reinterpret_cast<const float*>(static_cast<const char*>(from->data) + byte_of(from, element)),
-             static_cast<char*>(to->data) + byte_of(to, element), to->ne[0]);
+  each_row(context, from, to, Work{.operations = 32}, [=](const char* source, char* target) {
+    quantize(reinterpret_cast<const float*>(source), target, to->ne[0]);
   });
 }
 
 void unpack_blocks(const Context& context, const ggml_tensor* from, const ggml_tensor* to) {
   const auto widen = ggml_get_type_traits(from->type)->to_float;
-  each_row(context, to, 2, [=](index element) {
-    widen(static_cast<const char*>(from->data) + byte_of(from, element),
-          reinterpret_cast<float*>(static_cast<char*>(to->data) + byte_of(to, element)), to->ne[0]);
-  });
+  each_row(context, from, to, Work{.operations = 2},
+           [=](const char* source, char* target) { widen(source, reinterpret_cast<float*>(target), to->ne[0]); });
 }
 
 }  // namespace
@@ -133,36 +126,6 @@ Status copy(Context& context, const ggml_tensor* op) {
     copy_elements(context, from, op);
   else
     copy_blocks(context, from, op);
-  return {};
-}
-
-bool supports_concat(const ggml_tensor* op) {
-  const ggml_tensor *a = op->src[0], *b = op->src[1];
-  return a->type == op->type && b->type == op->type && ggml_blck_size(op->type) == 1 && has_dense_rows(a) &&
-         has_dense_rows(b) && has_dense_rows(op);
-}
-
-// b behind a, along one dimension.
-Status concat(Context& context, const ggml_tensor* op) {
-  const ggml_tensor *a = op->src[0], *b = op->src[1];
-  const auto dim = static_cast<std::size_t>(ggml_get_op_params_i32(op, 0));
-  const index n1 = op->ne[1], n2 = op->ne[2], elements_a_row = op->ne[0];
-  const auto bytes = [&](const ggml_tensor* row) {
-    return static_cast<std::size_t>(row->ne[0]) * ggml_type_size(row->type);
-  };
-  const Work work{.bytes = 2 * static_cast<double>(ggml_nbytes(op))};
-  const auto body = [&](index begin, index end) {
-    for (index row = begin; row < end; ++row) {
-      std::array<index, 4> at{0, row % n1, row / n1 % n2, row / n1 / n2};
-      char* const to = address_of(op, at[1], at[2], at[3]);
-      const bool of_b = dim > 0 && at[dim] >= a->ne[dim];
-      if (of_b) at[dim] -= a->ne[dim];
-      const ggml_tensor* const from = of_b ? b : a;
-      std::memcpy(to, address_of(from, at[1], at[2], at[3]), bytes(from));
-      if (dim == 0) std::memcpy(to + bytes(a), address_of(b, at[1], at[2], at[3]), bytes(b));
-    }
-  };
-  context.cpu.parallel().ranges(ggml_nrows(op), elements_a_task / (elements_a_row + 1) + 1, work, body);
   return {};
 }
 

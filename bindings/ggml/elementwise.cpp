@@ -1,9 +1,10 @@
 // ggml's ADD, SUB, MUL, DIV, whose second operand repeats over the first, and functions of one value: SCALE, CLAMP,
-// SQR, SQRT and those of UNARY that no operator has; and REPEAT. Rows of any type of float, at any stride; memory is
-// the limit.
+// SQR, SQRT and those of UNARY that no operator has; REPEAT and CONCAT. Rows of any type of float, at any stride;
+// memory is the limit.
 #include <ggml-impl.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "bindings/ggml/operators.hpp"
@@ -94,6 +95,36 @@ Status repeat(Context& context, const ggml_tensor* op) {
     const float* from = row_at<const float>(x, i1 % x->ne[1], i2 % x->ne[2], i3 % x->ne[3]);
     float* to = row_at<float>(op, i1, i2, i3);
     for (index i = 0; i < op->ne[0]; i += x->ne[0]) std::copy_n(from, x->ne[0], to + i);
+  });
+  return {};
+}
+
+bool supports_concat(const ggml_tensor* op) {
+  const ggml_tensor *a = op->src[0], *b = op->src[1];
+  return a->type == op->type && b->type == op->type && ggml_blck_size(op->type) == 1 && has_dense_rows(a) &&
+         has_dense_rows(b) && has_dense_rows(op);
+}
+
+// b behind a, along one dimension.
+Status concat(Context& context, const ggml_tensor* op) {
+  const ggml_tensor *const a = op->src[0], *const b = op->src[1];
+  const auto dim = static_cast<std::size_t>(ggml_get_op_params_i32(op, 0));
+  const std::size_t size = ggml_type_size(op->type);
+  each_row(context, op, 2 * static_cast<double>(size), [=](index i1, index i2, index i3) {
+    std::array<index, 4> at{0, i1, i2, i3};
+    const auto append = [&](const ggml_tensor* from, char* to) {
+      return std::copy_n(row_at<const char>(from, at[1], at[2], at[3]), static_cast<std::size_t>(from->ne[0]) * size,
+                         to);
+    };
+    char* const to = row_at<char>(op, i1, i2, i3);
+    if (dim == 0) {
+      append(b, append(a, to));
+    } else if (at[dim] < a->ne[dim]) {
+      append(a, to);
+    } else {
+      at[dim] -= a->ne[dim];
+      append(b, to);
+    }
   });
   return {};
 }
