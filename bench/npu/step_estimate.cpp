@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,13 +100,13 @@ class Steps {
 struct Cold {
   double seconds = 0, processors = 0;
 };
-tl::expected<Cold, int> cold(const Steps& steps, const NpuEstimator& estimator, const Parallel& parallel) {
+std::optional<Cold> cold(const Steps& steps, const NpuEstimator& estimator, const Parallel& parallel) {
   Cold taken;
   bool good = true;
   const std::clock_t used = std::clock();
   taken.seconds = measure::seconds([&] { good = steps.estimate_all(estimator, parallel); });
   taken.processors = static_cast<double>(std::clock() - used) / CLOCKS_PER_SEC;
-  if (!good) return tl::unexpected(1);
+  if (!good) return std::nullopt;
   return taken;
 }
 

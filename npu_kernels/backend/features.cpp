@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace inlay::npu {
@@ -19,10 +20,10 @@ Status lacks_products(const Device& device, DType in, DType sum) {
 Status lacks_global_memory(const Device& device, std::vector<ByteRange> operands) {
   std::sort(operands.begin(), operands.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
   std::uint64_t bytes = 0;
-  for (std::ptrdiff_t end = 0; const ByteRange& each : operands) {
-    const std::ptrdiff_t begin = &each == operands.data() ? each.begin : std::max(each.begin, end);
+  for (std::ptrdiff_t counted = std::numeric_limits<std::ptrdiff_t>::min(); const ByteRange& each : operands) {
+    const std::ptrdiff_t begin = std::max(each.begin, counted);
     if (begin < each.end) bytes += static_cast<std::uint64_t>(each.end - begin);
-    end = &each == operands.data() ? each.end : std::max(each.end, end);
+    counted = std::max(each.end, counted);
   }
   const Memory& memory = device.memories[0];
   if (bytes <= memory.bytes) return {};

@@ -219,7 +219,7 @@ TEST_F(ServeStrangers, who_hangs_is_cut_off) {
 TEST_F(ServeStrangers, who_goes_away_takes_the_text_along) {
   const ServeProgram server("--backend reference --batch 4");
   const auto expect_none_runs = [&](int aborted) {
-    EXPECT_TRUE(server.comes_to("inlay_texts_running", 0) && server.comes_to("inlay_texts_waiting", 0));
+    expect_none_is_left(server);
     EXPECT_TRUE(server.comes_to("inlay_texts_total{finish=\"aborted\"}", aborted));
     EXPECT_EQ(server.metric("inlay_texts_total{finish=\"length\"}"), 0) << "they came to their end";
   };
@@ -257,8 +257,7 @@ TEST_F(ServeStrangers, who_does_not_read_is_cut_off) {
   Socket socket(server.port, 2048);
   ASSERT_TRUE(socket.send(asks_endless(256)));
   EXPECT_TRUE(server.comes_to("inlay_texts_running", 64));
-  EXPECT_TRUE(server.comes_to("inlay_texts_running", 0));
-  EXPECT_TRUE(server.comes_to("inlay_texts_waiting", 0));
+  expect_none_is_left(server);
   EXPECT_GE(server.metric("inlay_texts_total{finish=\"aborted\"}"), 1);
 }
 

@@ -314,7 +314,6 @@ TEST(Hexagon, TheOrderAndTheShapeOfAProductMatter) {
       << "tall is better than wide at the same operations";
 }
 
-// What the scalar unit would write stays as it was, too.
 // systolic32 has 1 GiB of global memory: three operands of a third of it fit, of one row more they do not, and one that
 // is written where another lies takes no more.
 TEST(Estimate, OfOperandsThatTheDeviceHasNoMemoryForIsDeclined) {
@@ -334,6 +333,7 @@ TEST(Estimate, OfOperandsThatTheDeviceHasNoMemoryForIsDeclined) {
   EXPECT_TRUE(estimate(*estimator, larger.make(tensors)).has_value());
 }
 
+// What the scalar unit would write stays as it was, too.
 TEST(Estimate, TouchesNoBufferOfTheCaller) {
   const Device device = device_of("ascend-a2-like");
   std::vector<float> y{7};
