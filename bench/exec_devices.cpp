@@ -134,6 +134,19 @@ int report(const char* trace) {
       print(name_of, name(policy), timeline, *each);
       if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);
     }
+  const std::vector<index> chunk_of = prompt.graph().chunks();
+  for (const index at_once : {2, 4}) {
+    std::vector<index> group_of;
+    for (const index each : chunk_of) group_of.push_back(each / at_once);
+    const std::string count = std::to_string(at_once);
+    for (const auto& [what, each] :
+         {std::pair{"in groups", Edges::of(apart, group_of, 1)}, {"under way", Edges::of(apart, chunk_of, at_once)}}) {
+      arena.place(each);
+      const DeviceTimeline timeline = simulation.run(each, Policy::fifo);
+      print((count + " " + what).c_str(), "fifo", timeline, each);
+      std::printf("  %-12s arena %.2f MB\n", "", 1e-6 * static_cast<double>(arena.bytes()));
+    }
+  }
   if (trace == nullptr) return 0;
   const Status written = write_trace(trace, "prompt on gpu and npu, simulated", best, prompt.graph());
   return written.ok() ? 0 : fails(written);

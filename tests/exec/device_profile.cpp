@@ -43,6 +43,22 @@ TEST(device_profile, a_profile_is_a_line_between_what_was_measured) {
   profile.add(step_of(300), 1000);  // less than fewer took
   EXPECT_EQ(*profile.us(step_of(600)), 1000);
 }
+TEST(device_profile, attention_is_told_apart_by_its_pairs) {
+  Profile profile("npu");
+  GraphStep step = step_of(64);
+  step.pairs = 64 * 65 / 2;
+  profile.add(step, 100);
+  step.pairs = 2 * 64 * 65 / 2;
+  EXPECT_EQ(*profile.us(step), 200);
+  profile.add(step, 150);
+  step.pairs = 3 * 64 * 65 / 2;
+  EXPECT_EQ(*profile.us(step), 200);
+  EXPECT_FALSE(profile.us(step_of(64)).has_value()) << "by rows nothing was measured";
+  const auto read = Profile::from_json(profile.json());
+  ASSERT_TRUE(read.has_value()) << read.error().message();
+  EXPECT_EQ(read->json(), profile.json());
+  EXPECT_EQ(*read->us(step), 200);
+}
 TEST(device_profile, a_profile_is_read_as_it_was_written) {
   Profile profile("npu");
   profile.add(step_of(16), 693.25);
@@ -73,13 +89,17 @@ TEST(device_profile, a_profile_says_what_is_wrong_with_it) {
   EXPECT_EQ(refused("{'profile': 2}"), "profile: the file must have \"profile\": 1");
   EXPECT_EQ(refused("{'profile': 1}"), "profile: /device must be a name");
   EXPECT_EQ(refused("{'profile': 1, 'device': 'a'}"), "profile: /steps must be a list");
-  EXPECT_EQ(of_steps("{}"), "profile: /steps/0 must have operator, width, input_bytes, rows and us");
-  EXPECT_EQ(of_steps("7"), "profile: /steps/0 must have operator, width, input_bytes, rows and us");
+  EXPECT_EQ(of_steps("{}"), "profile: /steps/0 must have operator, width, input_bytes, rows or pairs, and us");
+  EXPECT_EQ(of_steps("7"), "profile: /steps/0 must have operator, width, input_bytes, rows or pairs, and us");
   EXPECT_EQ(of_lists("1", "3, 4"),
             "profile: /steps/0 has 1 rows and 2 us; it must have as many of both, and one at least");
   EXPECT_EQ(of_lists("2, 2", "3, 4"), "profile: /steps/0/rows/1 is 2; it must be above 0 and the one before it");
   EXPECT_EQ(of_lists("0", "3"), "profile: /steps/0/rows/0 is 0; it must be above 0 and the one before it");
   EXPECT_EQ(of_lists("1", "-3"), "profile: /steps/0/us/0 is -3; it must be above 0");
+  EXPECT_EQ(of_steps("{'operator': 'a', 'width': 4, 'input_bytes': 16, 'rows': [1], 'pairs': [1], 'us': [1]}"),
+            "profile: /steps/0 has rows and pairs; it must have one of them");
+  EXPECT_EQ(of_steps("{'operator': 'a', 'width': 4, 'input_bytes': 16, 'pairs': [2, 1], 'us': [1, 1]}"),
+            "profile: /steps/0/pairs/1 is 1; it must be above 0 and the one before it");
   const std::string one = "{'operator': 'add', 'width': 4, 'input_bytes': 16, 'rows': [1], 'us': [1]}";
   EXPECT_EQ(of_steps(one + ", " + one), "profile: /steps/1 is of the same operator, width and input_bytes as another");
 }

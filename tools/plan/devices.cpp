@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <inlay/cpu.hpp>
 #include <inlay/exec/device/host_devices.hpp>
 #include <inlay/exec/plan/arena.hpp>
+#include <inlay/exec/schedule/cut_linears.hpp>
 #include <inlay/exec/schedule/run.hpp>
 #include <inlay/exec/split/linear_cutter.hpp>
 #include <inlay/exec/split/place_line.hpp>
@@ -35,12 +37,17 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 using Prompt = exec::RecordedPrompt<>;
 
+// Steps where they are computed, with what each takes there.
+struct Line {
+  exec::StepGraph graph;
+  std::vector<std::size_t> device;
+  std::vector<double> us;
+  Edges edges;  // of the values, not of the buffers that they lie in
+};
+
 class Plan {
  public:
-  Plan(const exec::DeviceList& list, const Prompt& prompt)
-      : list_(list),
-        prompt_(prompt),
-        edges_(Edges::of(exec::Arena(prompt.graph().accesses(), prompt.kept()).apart())) {}
+  Plan(const exec::DeviceList& list, const Prompt& prompt) : list_(list), prompt_(prompt) {}
 
   Status make() {
     problem_.devices = list_.devices.size();
@@ -63,35 +70,53 @@ class Plan {
     }
     auto placed = exec::place_line(problem_);
     if (!placed) return std::move(placed.error());
-    placement_ = std::move(*placed);
+    std::vector<double> us;
+    for (std::size_t at = 0; at < steps().size(); ++at) us.push_back(problem_.us_of(at, placed->device[at]));
+    placed_us_ = placed->us;
+    placed_.emplace(line(prompt_.graph(), std::move(placed->device), std::move(us)));
     return {};
   }
 
   int print(const std::string& trace) {
     std::printf("%ld steps on %zu devices\n\n", static_cast<long>(prompt_.graph().size()), list_.devices.size());
     print_placement();
-    const double alone = print_alone();
-    gained("steps placed, one after the other", placement_.us, alone);
-    DeviceTimeline best;
-    for (const Policy policy : exec::policies) {
-      DeviceTimeline timeline;
-      if (Status status = run(policy, timeline); !status.ok()) return wrong(status);
-      gained("chunks overlap, " + std::string(name(policy)), timeline.makespan_us(), placement_.us);
-      if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);
+    gained("steps placed, one after the other", placed_us_, print_alone());
+    Best best{.us = placed_us_};
+    for (const Policy policy : exec::policies)
+      if (Status status = overlap(*placed_, policy, "chunks overlap, " + std::string(name(policy)), best); !status.ok())
+        return wrong(status);
+    index count = 0;
+    auto cut = cut_linears(count);
+    if (!cut) return wrong(cut.error());
+    if (count > 0) {
+      const Policy policy = best.policy;
+      const std::string what = std::to_string(count) + " linears cut, " + std::string(name(policy));
+      if (Status status = overlap(*cut, policy, what, best); !status.ok()) return wrong(status);
     }
-    print_cuts(std::min(placement_.us, best.makespan_us()));
-    std::printf("\nbest of the policies: lower bound of this placement %.3f ms\n", lower_bound_us(best, edges_) / 1e3);
-    for (std::size_t device = 0; device < best.devices.size(); ++device)
-      std::printf("  %-12s works %10.3f ms, waits %5.1f%%\n", best.devices[device].c_str(), best.busy_us(device) / 1e3,
-                  100 * best.bubble_share(device));
+    std::printf("\nbest of them: lower bound of this placement %.3f ms\n",
+                lower_bound_us(best.timeline, best.line->edges) / 1e3);
+    for (std::size_t device = 0; device < list_.devices.size(); ++device)
+      std::printf("  %-12s works %10.3f ms, waits %5.1f%%\n", best.timeline.devices[device].c_str(),
+                  best.timeline.busy_us(device) / 1e3, 100 * best.timeline.bubble_share(device));
     if (trace.empty()) return 0;
-    const Status written = exec::write_trace(trace, "prompt as planned", best, prompt_.graph());
+    const Status written = exec::write_trace(trace, "prompt as planned", best.timeline, best.line->graph);
     return written.ok() ? 0 : wrong(written);
   }
 
  private:
+  // What has taken least so far.
+  struct Best {
+    double us = 0;  // of the decision before
+    const Line* line = nullptr;
+    Policy policy = Policy::chunk_order;
+    DeviceTimeline timeline = {};
+  };
+
   std::span<const GraphStep> steps() const { return prompt_.graph().steps(); }
-  std::size_t place(const GraphStep& step) const { return static_cast<std::size_t>(&step - steps().data()); }
+  Line line(exec::StepGraph graph, std::vector<std::size_t> device, std::vector<double> us) const {
+    Edges edges = Edges::of(exec::Arena(graph.accesses(), prompt_.kept()).apart());
+    return {std::move(graph), std::move(device), std::move(us), std::move(edges)};
+  }
 
   double time(const exec::ListedDevice& device, const GraphStep& step, std::string& why) const {
     if (device.rates) {
@@ -104,19 +129,21 @@ class Plan {
   }
 
   // With what it waits for the inputs that another device wrote.
-  double placed_us(const GraphStep& step) const {
-    const std::size_t at = place(step), device = placement_.device[at];
+  double placed_us(const Line& line, std::size_t at) const {
     double edge = 0;
-    for (const index before : edges_.before(static_cast<index>(at))) {
+    for (const index before : line.edges.before(static_cast<index>(at))) {
       const auto from = static_cast<std::size_t>(before);
-      if (placement_.device[from] != device)
-        edge = std::max(edge, list_.sync_us + list_.us_a_byte * exec::written_bytes(steps()[from]));
+      if (line.device[from] != line.device[at])
+        edge = std::max(edge,
+                        list_.sync_us + list_.us_a_byte * exec::written_bytes(std::as_const(line.graph).steps()[from]));
     }
-    return problem_.us_of(at, device) + edge;
+    return line.us[at] + edge;
   }
 
-  Status run(Policy policy, DeviceTimeline& timeline) const {
-    const exec::StepTime time = [this](const GraphStep& step) -> Expected<double> { return placed_us(step); };
+  Status run(const Line& line, Policy policy, DeviceTimeline& timeline) const {
+    const exec::StepTime time = [&](const GraphStep& step) -> Expected<double> {
+      return placed_us(line, static_cast<std::size_t>(&step - line.graph.steps().data()));
+    };
     std::vector<std::unique_ptr<exec::SimDevice>> made;
     std::vector<exec::Device*> devices;
     for (const exec::ListedDevice& each : list_.devices) {
@@ -124,12 +151,61 @@ class Plan {
                                                        exec::StepCompute(), time));
       devices.push_back(made.back().get());
     }
-    return exec::run_steps({.graph = prompt_.graph(),
-                            .edges = edges_,
-                            .devices = devices,
-                            .placement = placement_.device,
-                            .policy = policy},
-                           timeline);
+    return exec::run_steps(
+        {.graph = line.graph, .edges = line.edges, .devices = devices, .placement = line.device, .policy = policy},
+        timeline);
+  }
+
+  // Printed as a decision that follows those before.
+  Status overlap(const Line& line, Policy policy, const std::string& what, Best& best) const {
+    DeviceTimeline timeline;
+    if (Status status = run(line, policy, timeline); !status.ok()) return status;
+    const double us = timeline.makespan_us();
+    gained(what, us, best.line == nullptr || best.line == &line ? placed_us_ : best.us);
+    if (best.line == nullptr || us < best.timeline.makespan_us()) best = {us, &line, policy, std::move(timeline)};
+    return {};
+  }
+
+  // The line with linears as the solver cuts them, of two devices, of which an NPU is the second; `count` of them.
+  Expected<Line> cut_linears(index& count) const {
+    exec::StepGraph graph = prompt_.graph();
+    std::vector<std::size_t> device = placed_->device;
+    std::vector<double> us;
+    std::vector<exec::LinearCut> cuts;
+    const std::size_t npu = list_.devices[0].kind == exec::DeviceKind::npu ? 0 : 1;
+    for (std::size_t at = 0; at < steps().size(); ++at) {
+      const GraphStep& step = steps()[at];
+      const auto split = split_of(step, npu);
+      if (!split) {
+        us.push_back(placed_->us[at]);
+        continue;
+      }
+      cuts.push_back({.step = static_cast<index>(at), .parts = parts_of(*split, *exec::linear_of(step), 1 - npu, npu)});
+      add_parts(*split, cuts.back().parts, npu, us);
+    }
+    count = std::ssize(cuts);
+    if (Status status = exec::cut_linears(graph, device, cuts); !status.ok()) return failure(std::move(status));
+    return line(std::move(graph), std::move(device), std::move(us));
+  }
+  // Nothing where the step stays whole: one that a device does not compute or no profile has, or that no cut makes
+  // faster.
+  std::optional<exec::LinearSplit> split_of(const GraphStep& step, std::size_t npu) const {
+    const auto computes = [&](const exec::ListedDevice& device) { return device.computes(step.name); };
+    if (list_.devices.size() != 2 || !step.has_parts() || !std::ranges::all_of(list_.devices, computes)) return {};
+    const auto split = exec::split_step(step, list_, 1 - npu, npu);
+    if (!split || split->cut == exec::Cut::gpu_only || split->cut == exec::Cut::npu_only) return {};
+    return *split;
+  }
+  // What the solver says of either device's parts, each by its elements, where both read at once.
+  void add_parts(const exec::LinearSplit& split, const std::vector<exec::PlacedPart>& parts, std::size_t npu,
+                 std::vector<double>& us) const {
+    double elements[2] = {};
+    for (const exec::PlacedPart& part : parts) elements[part.device] += static_cast<double>(part.part.elements());
+    const double handed_over = list_.sync_us + list_.us_a_byte * sizeof(float) * elements[npu];
+    const double slower = (split.us - handed_over) / std::max(split.gpu_us, split.npu_us);
+    for (const exec::PlacedPart& part : parts)
+      us.push_back(slower * (part.device == npu ? split.npu_us : split.gpu_us) *
+                   static_cast<double>(part.part.elements()) / elements[part.device]);
   }
 
   // A line for each operator and width, with the device that has most of them.
@@ -143,8 +219,8 @@ class Plan {
     for (std::size_t at = 0; at < steps().size(); ++at) {
       Row& row = rows[{std::string(steps()[at].name), steps()[at].width}];
       ++row.steps;
-      row.us += problem_.us_of(at, placement_.device[at]);
-      ++row.devices[placement_.device[at]];
+      row.us += placed_->us[at];
+      ++row.devices[placed_->device[at]];
     }
     std::printf("%-24s %8s %6s %12s  on\n", "operator", "width", "steps", "ms");
     for (const auto& [key, row] : rows) {
@@ -180,29 +256,11 @@ class Plan {
     std::printf("\n");
   }
 
-  // What the solver would gain of linears, one after the other: of two devices, of which an NPU is the second.
-  void print_cuts(double before) const {
-    if (list_.devices.size() != 2) return;
-    const std::size_t npu = list_.devices[0].kind == exec::DeviceKind::npu ? 0 : 1;
-    double saved = 0;
-    index cut = 0, linears = 0;
-    for (std::size_t at = 0; at < steps().size(); ++at) {
-      if (!exec::linear_of(steps()[at])) continue;
-      ++linears;
-      const auto split = exec::split_step(steps()[at], list_, 1 - npu, npu);
-      if (!split || split->cut == exec::Cut::gpu_only || split->cut == exec::Cut::npu_only) continue;
-      ++cut;
-      saved += std::max(0.0, placed_us(steps()[at]) - split->us);
-    }
-    std::printf("linears: %ld of %ld would be cut, which saves %.3f ms of %.3f ms if nothing overlaps\n",
-                static_cast<long>(cut), static_cast<long>(linears), saved / 1e3, before / 1e3);
-  }
-
   const exec::DeviceList& list_;
   const Prompt& prompt_;
-  const Edges edges_;  // of the values, not of the buffers that they lie in
   exec::PlacementProblem problem_;
-  exec::PlacedLine placement_;
+  double placed_us_ = 0;        // one after the other
+  std::optional<Line> placed_;  // steps as place_line places them
 };
 
 }  // namespace

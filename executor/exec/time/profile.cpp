@@ -23,6 +23,9 @@ const json* member(const json& object, const char* key, json::value_t type) {
   return found == object.end() || found->type() != type ? nullptr : &*found;
 }
 
+// What sizes of a kind are of.
+const char* axis_of(bool by_pairs) { return by_pairs ? "pairs" : "rows"; }
+
 bool is_count(const json& value) {
   return value.is_number_unsigned() && value.get<std::uint64_t>() - 1 < std::uint64_t{1} << 40;
 }
@@ -33,45 +36,45 @@ Profile::Kind Profile::kind_of(const GraphStep& step) {
   index input_bytes = 0;
   for (const Access& access : step.accesses)
     if (input_bytes == 0 && access.reads) input_bytes = access.rows * access.span / step.rows;
-  return {std::string(step.name), step.width, input_bytes};
+  return {std::string(step.name), step.width, input_bytes, step.pairs > 0};
 }
 
 void Profile::add(const GraphStep& step, double us) {
-  Mean& mean = kinds_[kind_of(step)][step.rows];
+  Mean& mean = kinds_[kind_of(step)][size_of(step)];
   ++mean.count;
   mean.us += (us - mean.us) / static_cast<double>(mean.count);
 }
 
-Expected<double> Profile::us(const Kind& kind, index rows) const {
+Expected<double> Profile::us(const Kind& kind, index size) const {
   const auto known = kinds_.find(kind);
   if (known == kinds_.end())
     return failure(StatusCode::not_found, "the profile of " + device_ + " has no " + kind.name + " of width " +
                                               std::to_string(kind.width) + " and " + std::to_string(kind.input_bytes) +
                                               " input bytes a row");
-  const ByRows& measured = known->second;
-  auto above = measured.lower_bound(rows);
+  const BySize& measured = known->second;
+  auto above = measured.lower_bound(size);
   if (above == measured.begin()) return above->second.us;
   if (above == measured.end()) {
     if (measured.size() == 1)
-      return measured.begin()->second.us * static_cast<double>(rows) / static_cast<double>(measured.begin()->first);
+      return measured.begin()->second.us * static_cast<double>(size) / static_cast<double>(measured.begin()->first);
     --above;
   }
   const auto below = std::prev(above);
   const double slope = (above->second.us - below->second.us) / static_cast<double>(above->first - below->first);
-  const double led = below->second.us + slope * static_cast<double>(rows - below->first);
-  // Measurements are noisy: yet more rows never take less.
-  return rows > above->first ? std::fmax(led, above->second.us) : led;
+  const double led = below->second.us + slope * static_cast<double>(size - below->first);
+  // Measurements are noisy: yet more never takes less.
+  return size > above->first ? std::fmax(led, above->second.us) : led;
 }
 
 std::string Profile::json() const {
   nlohmann::json steps = nlohmann::json::array();
   for (const auto& [kind, measured] : kinds_) {
-    nlohmann::json rows = nlohmann::json::array(), us = nlohmann::json::array();
-    for (const auto& [count, mean] : measured) rows.push_back(count), us.push_back(mean.us);
+    nlohmann::json sizes = nlohmann::json::array(), us = nlohmann::json::array();
+    for (const auto& [size, mean] : measured) sizes.push_back(size), us.push_back(mean.us);
     steps.push_back({{"operator", kind.name},
                      {"width", kind.width},
                      {"input_bytes", kind.input_bytes},
-                     {"rows", std::move(rows)},
+                     {axis_of(kind.by_pairs), std::move(sizes)},
                      {"us", std::move(us)}});
   }
   return nlohmann::json{{"profile", 1}, {"device", device_}, {"steps", std::move(steps)}}.dump(1);
@@ -93,19 +96,25 @@ Expected<Profile> Profile::from_json(std::string_view text) {
     const auto* name = member(step, "operator", json::value_t::string);
     const auto* width = member(step, "width", json::value_t::number_unsigned);
     const auto* input_bytes = member(step, "input_bytes", json::value_t::number_unsigned);
-    const auto* rows = member(step, "rows", json::value_t::array);
+    const bool by_pairs = step.is_object() && step.contains(axis_of(true));
+    const std::string axis = axis_of(by_pairs);
+    const auto* sizes = member(step, axis.c_str(), json::value_t::array);
     const auto* us = member(step, "us", json::value_t::array);
-    if (name == nullptr || width == nullptr || input_bytes == nullptr || rows == nullptr || us == nullptr)
-      return failure(wrong(place, "must have operator, width, input_bytes, rows and us"));
-    if (rows->empty() || rows->size() != us->size())
-      return failure(wrong(place, "has " + std::to_string(rows->size()) + " rows and " + std::to_string(us->size()) +
+    if (name == nullptr || width == nullptr || input_bytes == nullptr || sizes == nullptr || us == nullptr)
+      return failure(wrong(place, "must have operator, width, input_bytes, rows or pairs, and us"));
+    if (by_pairs && step.contains(axis_of(false)))
+      return failure(wrong(place, "has rows and pairs; it must have one of them"));
+    if (sizes->empty() || sizes->size() != us->size())
+      return failure(wrong(place, "has " + std::to_string(sizes->size()) + " " + axis + " and " +
+                                      std::to_string(us->size()) +
                                       " us; it must have as many of both, and one at least"));
-    ByRows& measured = profile.kinds_[{name->get<std::string>(), width->get<index>(), input_bytes->get<index>()}];
+    BySize& measured =
+        profile.kinds_[{name->get<std::string>(), width->get<index>(), input_bytes->get<index>(), by_pairs}];
     if (!measured.empty()) return failure(wrong(place, "is of the same operator, width and input_bytes as another"));
-    for (std::size_t at = 0; at < rows->size(); ++at) {
-      const nlohmann::json &count = (*rows)[at], &time = (*us)[at];
-      if (!is_count(count) || (at > 0 && count <= (*rows)[at - 1]))
-        return failure(wrong(place + "/rows/" + std::to_string(at),
+    for (std::size_t at = 0; at < sizes->size(); ++at) {
+      const nlohmann::json &count = (*sizes)[at], &time = (*us)[at];
+      if (!is_count(count) || (at > 0 && count <= (*sizes)[at - 1]))
+        return failure(wrong(place + "/" + axis + "/" + std::to_string(at),
                              "is " + files::describe(count) + "; it must be above 0 and the one before it"));
       if (!time.is_number() || !(time.get<double>() > 0))
         return failure(

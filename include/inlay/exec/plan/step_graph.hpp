@@ -35,6 +35,7 @@ class GraphStep {
   std::string_view name;  // the operator's
   index width = 0;        // how many elements a row has of what it writes
   index rows = 0;         // and how many rows
+  index pairs = 0;        // of a query and a key that it sees, of attention where somebody has counted them
   index chunk = 0;        // which of several recorded passes it belongs to
   index layer = -1;       // of the model; negative: of none
   Accesses accesses;
@@ -86,6 +87,11 @@ class StepGraph {
   std::vector<Accesses> accesses() const {
     std::vector<Accesses> all;
     for (const GraphStep& step : steps_) all.push_back(step.accesses);
+    return all;
+  }
+  std::vector<index> chunks() const {
+    std::vector<index> all;
+    for (const GraphStep& step : steps_) all.push_back(step.chunk);
     return all;
   }
 

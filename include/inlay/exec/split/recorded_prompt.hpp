@@ -70,7 +70,7 @@ template <class... Backends> class RecordedPrompt {
       GraphRecorder<Backends...> record(graph_, std::ssize(ends_));
       decoder_->forward(record, *pool, params_.back().views(), logits);
       if (Status status = record.take_status(); !status.ok()) return status;
-      for (GraphStep& step : graph_.steps().subspan(static_cast<std::size_t>(first))) count_rows(step, count);
+      for (GraphStep& step : graph_.steps().subspan(static_cast<std::size_t>(first))) count_work(step, begin, count);
       ends_.push_back(begin + count);
     }
     kept_ = pool->ranges();
@@ -79,13 +79,16 @@ template <class... Backends> class RecordedPrompt {
   }
 
   // What attention writes is one row to it, and what goes into the cache as many as that has blocks: here both have a
-  // row for each token, so that a profile of other lengths knows them.
-  void count_rows(GraphStep& step, index tokens) const {
+  // row for each token, so that a profile of other lengths knows them, and attention how many keys its tokens see.
+  void count_work(GraphStep& step, index before, index tokens) const {
     const bool attends = step.name == "flash_attention";
     if (!attends && step.name != "reshape_and_cache") return;
     step.rows = tokens;
     const LayerConfig layer = config().layer(step.layer);
     step.width = attends ? config().heads * config().value_dim(layer) : layer.kv_heads * layer.head_dim;
+    if (!attends) return;
+    for (index token = before + 1; token <= before + tokens; ++token)
+      step.pairs += layer.window > 0 ? std::min(token, layer.window) : token;
   }
 
   StepGraph graph_;
