@@ -54,16 +54,16 @@ class Simulation {
   explicit Simulation(const Prompt& prompt)
       : prompt_(prompt),
         npu_({.name = "npu", .kind = DeviceKind::npu}, {}, time(npu_rates)),
-        gpu_({.name = "gpu", .kind = DeviceKind::gpu}, {}, time(gpu_rates)) {
-    for (const GraphStep& step : prompt.graph().steps()) placement_.push_back(step.name.starts_with("linear") ? 0 : 1);
-  }
+        gpu_({.name = "gpu", .kind = DeviceKind::gpu}, {}, time(gpu_rates)) {}
 
-  DeviceTimeline run(const Edges& edges, Policy policy) {
+  DeviceTimeline run(const Edges& edges, Policy policy) { return run(prompt_.graph(), edges, policy); }
+  DeviceTimeline run(const StepGraph& graph, const Edges& edges, Policy policy) {
     Device* const devices[] = {&npu_, &gpu_};
+    std::vector<std::size_t> placement;
+    for (const GraphStep& step : graph.steps()) placement.push_back(step.name.starts_with("linear") ? 0 : 1);
     DeviceTimeline timeline;
     const Status status = run_steps(
-        {.graph = prompt_.graph(), .edges = edges, .devices = devices, .placement = placement_, .policy = policy},
-        timeline);
+        {.graph = graph, .edges = edges, .devices = devices, .placement = placement, .policy = policy}, timeline);
     if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return timeline;
   }
@@ -78,8 +78,27 @@ class Simulation {
 
   const Prompt& prompt_;
   SimDevice npu_, gpu_;
-  std::vector<std::size_t> placement_;
 };
+
+// So many chunks at once, each of these groups to its end before the next begins, as engines have them.
+void print_groups(Simulation& simulation, const Prompt& prompt, index at_once) {
+  std::size_t bytes = 0;
+  std::vector<double> us(std::size(policies));
+  for (index first = 0; first < prompt.chunks(); first += at_once) {
+    StepGraph group;
+    for (const GraphStep& step : prompt.graph().steps())
+      if (first <= step.chunk && step.chunk < first + at_once) group.add(step);
+    Arena arena(group.accesses(), prompt.kept());
+    const Edges edges = Edges::of(arena.apart());
+    arena.place(edges);
+    bytes = std::max(bytes, arena.bytes());
+    for (std::size_t i = 0; i < us.size(); ++i) us[i] += simulation.run(group, edges, policies[i]).makespan_us();
+  }
+  std::printf("  %ld at once:", static_cast<long>(at_once));
+  for (std::size_t i = 0; i < us.size(); ++i)
+    std::printf(" %s %.2f ms,", std::string(name(policies[i])).c_str(), us[i] / 1e3);
+  std::printf(" an arena of %.2f MB\n", 1e-6 * static_cast<double>(bytes));
+}
 
 void print(const char* edges_of, std::string_view policy, const DeviceTimeline& timeline, const Edges& edges) {
   std::printf("  %-12s %-15s %8.2f ms   waits: npu %4.1f%%, gpu %4.1f%%   lower bound %8.2f ms\n", edges_of,
@@ -134,19 +153,7 @@ int report(const char* trace) {
       print(name_of, name(policy), timeline, *each);
       if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);
     }
-  const std::vector<index> chunk_of = prompt.graph().chunks();
-  for (const index at_once : {2, 4}) {
-    std::vector<index> group_of;
-    for (const index each : chunk_of) group_of.push_back(each / at_once);
-    const std::string count = std::to_string(at_once);
-    for (const auto& [what, each] :
-         {std::pair{"in groups", Edges::of(apart, group_of, 1)}, {"under way", Edges::of(apart, chunk_of, at_once)}}) {
-      arena.place(each);
-      const DeviceTimeline timeline = simulation.run(each, Policy::fifo);
-      print((count + " " + what).c_str(), "fifo", timeline, each);
-      std::printf("  %-12s arena %.2f MB\n", "", 1e-6 * static_cast<double>(arena.bytes()));
-    }
-  }
+  for (const index at_once : {1, 2, 4}) print_groups(simulation, prompt, at_once);
   if (trace == nullptr) return 0;
   const Status written = write_trace(trace, "prompt on gpu and npu, simulated", best, prompt.graph());
   return written.ok() ? 0 : fails(written);

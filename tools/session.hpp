@@ -56,7 +56,7 @@ struct ModelOptions {
   std::string outliers;            // --outliers, "cpu" or "within"; empty: within
   bool fast_sync = false;          // --fast-sync
   double watchdog = 0;             // --watchdog, in seconds; 0: none
-  index chunks_at_once = 2;        // of a prompt, with two devices
+  index chunks_at_once = 4;        // of a prompt, with two devices
   std::string isa;                 // empty: the best
   std::string device;              // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
   std::string kv_type = "auto";    // --kv-type

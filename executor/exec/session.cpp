@@ -104,7 +104,7 @@ Status Session::append(const std::vector<Token>& tokens, index rows, const std::
   return {};
 }
 
-// As many chunks as the engine takes.
+// As many chunks as the engine computes at once.
 Status Session::append_chunks(std::span<const Token> tokens, index rows, index begin) {
   const index count = std::ssize(tokens);
   chunks_.resize(static_cast<std::size_t>(engine_->passes_at_once()));

@@ -98,44 +98,6 @@ template <class Runner> void expect_orders_to_agree(Runner runner) {
 TEST(step_orders, the_reference_computes_the_same) { expect_orders_to_agree(StepRunner(Reference())); }
 TEST(step_orders, the_cpu_computes_the_same) { expect_orders_to_agree(StepRunner(Cpu(serial()))); }
 
-// Of three chunks: one after the other, two at once, and all.
-TEST(step_orders, chunks_wait_where_few_are_to_be_under_way) {
-  std::mt19937 random(6);
-  StepRunner runner(Reference{});
-  for (const Model& model : models()) {
-    SCOPED_TRACE(model.name);
-    std::vector<std::size_t> bytes;
-    for (const index at_once : {1, 2, 3}) {
-      RecordedPasses passes(model.config, model.type, model.kv_type);
-      const auto recorded = passes.graph().accesses();
-      const std::vector<index> chunks = passes.graph().chunks();
-      ASSERT_EQ(chunks.back(), 2);
-      ASSERT_TRUE(ok(passes.run(runner, program(passes.graph().size()))));
-      const auto expected = passes.contents();
-      Arena arena(recorded, passes.kept());
-      const auto apart = arena.apart();
-      const Edges edges = Edges::of(apart, chunks, at_once), free = Edges::of(apart);
-      index waits = 0;
-      for (index to = 0; to < edges.steps(); ++to)
-        for (index from = 0; from < to; ++from) {
-          const bool far = chunks[static_cast<std::size_t>(to)] - chunks[static_cast<std::size_t>(from)] >= at_once;
-          const bool waits_here = edges.precedes(from, to), must_wait = far || free.precedes(from, to);
-          ASSERT_TRUE(waits_here || !must_wait) << from << ' ' << to;
-          waits += waits_here && !free.precedes(from, to);
-        }
-      EXPECT_EQ(waits > 0, at_once < 3);
-      arena.place(edges);
-      bytes.push_back(arena.bytes());
-      const ArenaMemory memory(arena.bytes());
-      arena.move(passes.graph(), memory.memory.get());
-      EXPECT_TRUE(ok(verify(recorded, passes.graph().steps(), edges)));
-      expect_any_order_to_compute(runner, passes, edges, expected, random);
-    }
-    EXPECT_LT(bytes[0], bytes[1]);
-    EXPECT_LT(bytes[1], bytes[2]);
-  }
-}
-
 // Chains would have no pair of steps that may run at once; no edges at all would have every one.
 TEST(step_orders, edges_are_few_and_leave_steps_free) {
   RecordedPasses passes(tiny(), "f32", DType::f16);

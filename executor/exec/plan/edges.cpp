@@ -22,24 +22,14 @@ void Edges::add(index from, index to) {
 }
 
 // The latest step first: whatever an earlier one's edge would say is a path by then, if there is one.
-template <class MustWait> Edges Edges::where(index steps, const MustWait& must_wait) {
-  Edges edges(steps);
-  for (index to = 0; to < steps; ++to)
+Edges Edges::of(std::span<const Accesses> steps) {
+  Edges edges(std::ssize(steps));
+  for (index to = 0; to < edges.steps(); ++to)
     for (index from = to; from-- > 0;)
-      if (!edges.precedes(from, to) && must_wait(static_cast<std::size_t>(from), static_cast<std::size_t>(to)))
+      if (!edges.precedes(from, to) &&
+          hazards(steps[static_cast<std::size_t>(from)], steps[static_cast<std::size_t>(to)]).any())
         edges.add(from, to);
   return edges;
-}
-
-Edges Edges::of(std::span<const Accesses> steps) {
-  return where(std::ssize(steps),
-               [&](std::size_t from, std::size_t to) { return hazards(steps[from], steps[to]).any(); });
-}
-
-Edges Edges::of(std::span<const Accesses> steps, std::span<const index> chunks, index at_once) {
-  return where(std::ssize(steps), [&](std::size_t from, std::size_t to) {
-    return chunks[to] - chunks[from] >= at_once || hazards(steps[from], steps[to]).any();
-  });
 }
 
 Edges Edges::in_order(index steps) {

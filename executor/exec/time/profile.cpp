@@ -34,8 +34,9 @@ bool is_count(const json& value) {
 
 Profile::Kind Profile::kind_of(const GraphStep& step) {
   index input_bytes = 0;
-  for (const Access& access : step.accesses)
-    if (input_bytes == 0 && access.reads) input_bytes = access.rows * access.span / step.rows;
+  for (const Access& access : step.accesses)  // a table's rows are not the step's
+    if (input_bytes == 0 && access.reads && access.field != "table")
+      input_bytes = access.rows * access.span / step.rows;
   return {std::string(step.name), step.width, input_bytes, step.pairs > 0};
 }
 

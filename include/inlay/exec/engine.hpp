@@ -43,7 +43,7 @@ class Engine {
   virtual Status reserve_logits(index rows) = 0;
   // The logits that the batch wants become rows `first`... of those reserved.
   virtual Status forward(const Batch& batch, index first) = 0;
-  // Several passes, each behind those before it; whoever computes some of them at once says how many it takes.
+  // Several passes, each behind those before it; whoever computes them at once says how many.
   struct Pass {
     const Batch* batch;
     index first;

@@ -25,8 +25,8 @@ template <class Second> struct SideBySide {
   std::string split = {};                  // SplitWords's: how the second device's linears are cut between both
   std::optional<DeviceList> devices = {};  // in place of them: what a solver makes of these two
   bool outliers_apart = false;  // those of int8 linears with static scales are the CPU's, beside the products
-  index chunks = 2;             // of a prompt, under way at once
-  Policy policy = Policy::chunk_order;
+  index chunks = 4;             // of a prompt, under way at once: docs/devices.md has what fewer and others cost
+  Policy policy = Policy::longest_unlock;
   Waiting waiting = Waiting::woken;
   double watchdog_seconds = std::numeric_limits<double>::infinity();  // of a step of the second device
 

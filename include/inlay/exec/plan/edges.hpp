@@ -22,9 +22,6 @@ class Edges {
  public:
   // Of steps in the order of the program.
   static Edges of(std::span<const Accesses> steps);
-  // The same where each step belongs to a chunk, in ascending order, of which at most `at_once` are to be under way: no
-  // step begins before all of the chunk that is so many before its own have ended.
-  static Edges of(std::span<const Accesses> steps, std::span<const index> chunks, index at_once);
   // Of steps that keep the order of the program.
   static Edges in_order(index steps);
 
@@ -44,7 +41,6 @@ class Edges {
  private:
   explicit Edges(index steps);
 
-  template <class MustWait> static Edges where(index steps, const MustWait& must_wait);
   void add(index from, index to);
   std::uint64_t* ancestors(index step) { return ancestors_.data() + static_cast<std::size_t>(step) * words_; }
   const std::uint64_t* ancestors(index step) const {

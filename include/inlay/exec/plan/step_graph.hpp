@@ -89,11 +89,6 @@ class StepGraph {
     for (const GraphStep& step : steps_) all.push_back(step.accesses);
     return all;
   }
-  std::vector<index> chunks() const {
-    std::vector<index> all;
-    for (const GraphStep& step : steps_) all.push_back(step.chunk);
-    return all;
-  }
 
  private:
   std::vector<GraphStep> steps_;

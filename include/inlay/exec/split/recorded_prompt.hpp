@@ -37,6 +37,7 @@ template <class... Backends> class RecordedPrompt {
   const StepGraph& graph() const { return graph_; }
   // What outlives the line (Arena): the cache, and the logits.
   const std::vector<ByteRange>& kept() const { return kept_; }
+  index chunks() const { return std::ssize(ends_); }
   // Tokens of the prompt, and those until the end of the step's chunk.
   index tokens() const { return ends_.back(); }
   index seen(const GraphStep& step) const { return ends_[static_cast<std::size_t>(step.chunk)]; }
