@@ -67,6 +67,17 @@ TEST_F(CommandLine, plan_places_a_prompt) {
   EXPECT_GT(alone, 0);
   EXPECT_LE(placed, alone);
   EXPECT_LE(behind(outcome.out, "chunks overlap, upward rank"), 1.2 * placed);
+  // Devices that make each other slow: what overlaps takes longer, and nothing else does.
+  std::string slow = two_devices;
+  for (std::size_t at = 0; (at = slow.find("\"kind\"", at)) != slow.npos; at += 16)
+    slow.insert(at, "\"slowed\": 1.5, ");
+  const Outcome slower = inlay("plan --devices " + write("slow.json", slow) + " --seq 200 --chunk 64");
+  ASSERT_EQ(slower.code, 0) << slower.err;
+  EXPECT_EQ(behind(slower.out, "gpu alone"), alone);
+  EXPECT_EQ(behind(slower.out, "steps placed, one after the other"), placed);
+  const double overlapped = behind(outcome.out, "chunks overlap, fifo");
+  EXPECT_GT(behind(slower.out, "chunks overlap, fifo"), 1.02 * overlapped);
+  EXPECT_LT(behind(slower.out, "chunks overlap, fifo"), 1.5 * overlapped);
   const auto events = nlohmann::json::parse(read(trace), nullptr, false);
   ASSERT_FALSE(events.is_discarded());
   expect_refused("plan --devices " + write("bad.json", R"({"devices": [{"name": "a", "kind": "tpu", )" + rates + "}]}"),

@@ -23,7 +23,7 @@ TEST(device_list, a_list_is_read_as_it_was_written) {
   const auto list = DeviceList::from_json(quoted(
       "{'sync_us': 400, 'shared_bytes_a_us': 59, 'devices': [{'name': 'a', 'kind': 'npu', 'operators': ['linear'], "
       "'rates': {'flops_a_us': 1e7, 'bytes_a_us': 40, 'submit_us': 3}}, {'name': 'b', "
-      "'kind': 'gpu', " +
+      "'kind': 'gpu', 'slowed': 1.5, " +
       profile + "}]}"));
   ASSERT_TRUE(list.has_value()) << list.error().message();
   EXPECT_EQ(list->sync_us, 400);
@@ -39,6 +39,8 @@ TEST(device_list, a_list_is_read_as_it_was_written) {
   EXPECT_DOUBLE_EQ(npu.rates->us(1e7, 80), 3 + 2);  // bytes are
   EXPECT_EQ(gpu.kind, DeviceKind::gpu);
   EXPECT_FALSE(gpu.rates.has_value());
+  EXPECT_EQ(npu.slowed, 1);
+  EXPECT_EQ(gpu.slowed, 1.5);
   const auto again = DeviceList::from_json(list->json());
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_EQ(again->json(), list->json());
@@ -72,6 +74,9 @@ TEST(device_list, a_list_says_what_is_wrong_with_it) {
             "devices: /devices/0/rates/bytes_a_us is missing; it must be a number above 0");
   EXPECT_EQ(of("{" + a + "'rates': {'flops_a_us': 1, 'bytes_a_us': 'x'}}"),
             "devices: /devices/0/rates/bytes_a_us is \"x\"; it must be a number above 0");
+  for (const std::string slowed : {"0.5", "-1", "true"})
+    EXPECT_EQ(of("{" + a + "'slowed': " + slowed + ", " + rates + "}"),
+              "devices: /devices/0/slowed is " + slowed + "; it must be a number, 1 or more");
   EXPECT_EQ(of("{" + a + "'operators': 'linear', " + rates + "}"),
             "devices: /devices/0/operators is \"linear\"; it must be a list of operators, or left out");
   EXPECT_EQ(of("{" + a + "'operators': [3], " + rates + "}"),

@@ -126,6 +126,16 @@ TEST(linear_split, table_3_of_heterollm) {
   EXPECT_EQ(declined->cut, Cut::gpu_only);
   EXPECT_TRUE(declined->npu_passes.empty());
 }
+TEST(linear_split, parts_slow_each_other) {
+  SplitDevices devices{.gpu = rate(1e12, 40e3, 0, 1), .npu = rate(1e12, 40e3, 0, 1), .weight_bytes = 0.5};
+  const LinearShape shape{4096, 4096, 1};
+  const double alone = devices.gpu(shape);
+  devices.gpu_slowed = devices.npu_slowed = 1.5;
+  EXPECT_DOUBLE_EQ(split_linear(shape, devices)->us, 0.75 * alone);
+  devices.gpu_slowed = 2, devices.npu_slowed = 2;
+  EXPECT_EQ(split_linear(shape, devices)->cut, Cut::gpu_only);
+  EXPECT_DOUBLE_EQ(split_linear(shape, devices)->us, alone);
+}
 TEST(linear_split, two_readers_share_the_memory) {
   SplitDevices devices{.gpu = rate(1e12, 40e3, 0, 1), .npu = rate(1e12, 40e3, 0, 1), .weight_bytes = 0.5};
   const LinearShape shape{4096, 4096, 1};

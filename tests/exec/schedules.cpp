@@ -95,6 +95,8 @@ TEST(schedules, a_timeline_as_drawn) {
   EXPECT_EQ(begin(4), 45);
   EXPECT_EQ(timeline.makespan_us(), 50);
   EXPECT_EQ(timeline.busy_us(0), 35);
+  EXPECT_EQ(timeline.shared_us(0), 20);
+  EXPECT_EQ(timeline.shared_us(1), 20);
   EXPECT_DOUBLE_EQ(timeline.bubble_share(0), 0.3);
   EXPECT_DOUBLE_EQ(timeline.bubble_share(1), 0.3);
   EXPECT_EQ(lower_bound_us(timeline, cells.edges()), 50);

@@ -128,8 +128,8 @@ class Plan {
     return us.value_or(never);
   }
 
-  // With what it waits for the inputs that another device wrote.
-  double placed_us(const Line& line, std::size_t at) const {
+  // With what it waits for the inputs that another device wrote; each device takes so many times what it does alone.
+  double placed_us(const Line& line, std::span<const double> slowed, std::size_t at) const {
     double edge = 0;
     for (const index before : line.edges.before(static_cast<index>(at))) {
       const auto from = static_cast<std::size_t>(before);
@@ -137,12 +137,25 @@ class Plan {
         edge = std::max(edge,
                         list_.sync_us + list_.us_a_byte * exec::written_bytes(std::as_const(line.graph).steps()[from]));
     }
-    return line.us[at] + edge;
+    return slowed[line.device[at]] * line.us[at] + edge;
   }
 
+  // How slow devices make each other depends on how long they are at work together, and that on how slow they are: a
+  // few rounds tell both.
   Status run(const Line& line, Policy policy, DeviceTimeline& timeline) const {
+    std::vector<double> slowed(list_.devices.size(), 1), before;
+    for (int round = 0; round < 4 && slowed != before; ++round) {
+      if (Status status = run(line, policy, slowed, timeline); !status.ok()) return status;
+      before = slowed;
+      for (std::size_t device = 0; device < slowed.size(); ++device)
+        if (const double busy = timeline.busy_us(device); busy > 0)
+          slowed[device] = 1 + (list_.devices[device].slowed - 1) * timeline.shared_us(device) / busy;
+    }
+    return {};
+  }
+  Status run(const Line& line, Policy policy, std::span<const double> slowed, DeviceTimeline& timeline) const {
     const exec::StepTime time = [&](const GraphStep& step) -> Expected<double> {
-      return placed_us(line, static_cast<std::size_t>(&step - line.graph.steps().data()));
+      return placed_us(line, slowed, static_cast<std::size_t>(&step - line.graph.steps().data()));
     };
     std::vector<std::unique_ptr<exec::SimDevice>> made;
     std::vector<exec::Device*> devices;
@@ -196,7 +209,7 @@ class Plan {
     if (!split || split->cut == exec::Cut::gpu_only || split->cut == exec::Cut::npu_only) return {};
     return *split;
   }
-  // What the solver says of either device's parts, each by its elements, where both read at once.
+  // What the solver says of either device's parts alone, each by its elements, but for what reading at once costs them.
   void add_parts(const exec::LinearSplit& split, const std::vector<exec::PlacedPart>& parts, std::size_t npu,
                  std::vector<double>& us) const {
     double elements[2] = {};
@@ -204,7 +217,7 @@ class Plan {
     const double handed_over = list_.sync_us + list_.us_a_byte * sizeof(float) * elements[npu];
     const double slower = (split.us - handed_over) / std::max(split.gpu_us, split.npu_us);
     for (const exec::PlacedPart& part : parts)
-      us.push_back(slower * (part.device == npu ? split.npu_us : split.gpu_us) *
+      us.push_back(slower * (part.device == npu ? split.npu_us : split.gpu_us) / list_.devices[part.device].slowed *
                    static_cast<double>(part.part.elements()) / elements[part.device]);
   }
 

@@ -1,10 +1,12 @@
 // inlay profile: what each operator of a model takes on devices of this machine, by rows, as `inlay plan --devices` and
 // `inlay run --devices` read it.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -90,25 +92,79 @@ Expected<Measured> make_measured(const Options& options, const std::string& name
   return measured(std::move(*cpu), exec::DeviceKind::cpu);
 }
 
-// A prompt of one chunk, computed step after step: once to warm up, then so often. What the device declines is left
-// out.
-Status measure_rows(const Options& options, const Measured& device, index rows, exec::Profile& profile) {
-  auto model = planned_model(options.model, Cpu().parallel());
-  if (!model) return std::move(model.error());
-  auto prompt =
-      ProfiledPrompt::record(model->config, std::move(model->weights), any_prompt(rows, model->config.vocab), rows);
-  if (!prompt) return std::move(prompt.error());
-  const exec::StepGraph& graph = std::as_const(**prompt).graph();
-  if (Status status = device.share(graph); !status.ok()) return status;
-  for (int repeat = 0; repeat <= options.repeats; ++repeat)
-    for (const GraphStep& step : graph.steps()) {
-      if (!device.supports(step).ok()) continue;
+// A prompt of one chunk and a device that computes it, step after step. What the device declines is left out.
+class Pass {
+ public:
+  static Expected<Pass> make(const Options& options, const Measured& device, index rows) {
+    auto model = planned_model(options.model, Cpu().parallel());
+    if (!model) return failure(std::move(model.error()));
+    auto prompt =
+        ProfiledPrompt::record(model->config, std::move(model->weights), any_prompt(rows, model->config.vocab), rows);
+    if (!prompt) return failure(std::move(prompt.error()));
+    Pass pass(device, std::move(*prompt));
+    const exec::StepGraph& graph = std::as_const(*pass.prompt_).graph();
+    if (Status status = device.share(graph); !status.ok()) return failure(std::move(status));
+    for (const GraphStep& step : graph.steps())
+      if (device.supports(step).ok()) pass.steps_.push_back(&step);
+    return pass;
+  }
+
+  // measured(step, us) of each, or until that is to stop.
+  template <class Each> Status run(const Each& measured, const std::atomic<bool>* stop = nullptr) {
+    for (const GraphStep* const step : steps_) {
+      if (stop != nullptr && *stop) break;
       Status status;
-      const double us = 1e6 * measure::seconds([&] { status = device.compute(step); });
+      const double us = 1e6 * measure::seconds([&] { status = device_->compute(*step); });
       if (!status.ok()) return status;
-      if (repeat > 0) profile.add(step, std::max(us, 1e-3));
+      measured(*step, std::max(us, 1e-3));
     }
+    return {};
+  }
+  Expected<double> us() {
+    double sum = 0;
+    if (Status status = run([&](const GraphStep&, double us) { sum += us; }); !status.ok())
+      return failure(std::move(status));
+    return sum;
+  }
+
+ private:
+  Pass(const Measured& device, std::unique_ptr<ProfiledPrompt> prompt) : device_(&device), prompt_(std::move(prompt)) {}
+
+  const Measured* device_;
+  std::unique_ptr<ProfiledPrompt> prompt_;
+  std::vector<const GraphStep*> steps_;
+};
+
+// Once to warm up, then so often.
+Status measure_rows(const Options& options, const Measured& device, index rows, exec::Profile& profile) {
+  auto pass = Pass::make(options, device, rows);
+  if (!pass) return std::move(pass.error());
+  if (auto warm = pass->us(); !warm) return std::move(warm.error());
+  for (int repeat = 0; repeat < options.repeats; ++repeat)
+    if (Status status = pass->run([&](const GraphStep& step, double us) { profile.add(step, us); }); !status.ok())
+      return status;
   return {};
+}
+
+// In times of what a pass takes alone, what it takes while the other device computes one after the other.
+Expected<double> slowed(Pass& pass, Pass& other, int repeats) {
+  std::vector<double> alone, beside;
+  for (int repeat = -1; repeat < repeats; ++repeat) {
+    auto us = pass.us();
+    if (!us) return failure(std::move(us.error()));
+    std::atomic<bool> stop = false;
+    Status status;
+    std::thread works([&] {
+      while (!stop && status.ok()) status = other.run([](const GraphStep&, double) {}, &stop);
+    });
+    auto both = pass.us();
+    stop = true;
+    works.join();
+    if (!both) return failure(std::move(both.error()));
+    if (!status.ok()) return failure(std::move(status));
+    if (repeat >= 0) alone.push_back(*us), beside.push_back(*both);
+  }
+  return std::max(1.0, measure::median(beside) / measure::median(alone));
 }
 
 // What a step waits whose input another device wrote: steps that compute nothing, by turns on two devices.
@@ -149,6 +205,7 @@ int profile(const Options& options) {
     return wrong("--name is " + options.name + " and --backend " + options.backend +
                  ", whose devices have their own; it must be left out");
   exec::DeviceList list;
+  std::vector<Measured> devices;
   for (const std::string& each : names) {
     auto device = make_measured(options, each);
     if (!device) return wrong(device.error());
@@ -158,11 +215,21 @@ int profile(const Options& options) {
       std::fprintf(stderr, "%s: %ld rows measured\n", each.c_str(), static_cast<long>(count));
     }
     list.devices.push_back({.name = times.device(), .kind = device->kind, .profile = std::move(times)});
+    devices.push_back(std::move(*device));
   }
   if (names.size() > 1) {
     auto sync = hand_over_us();
     if (!sync) return wrong(sync.error());
     list.sync_us = *sync;
+    auto first = Pass::make(options, devices[0], rows.back()), second = Pass::make(options, devices[1], rows.back());
+    if (!first) return wrong(first.error());
+    if (!second) return wrong(second.error());
+    for (std::size_t i = 0; i < 2; ++i) {
+      auto times = slowed(i == 0 ? *first : *second, i == 0 ? *second : *first, options.repeats);
+      if (!times) return wrong(times.error());
+      list.devices[i].slowed = *times;
+      std::fprintf(stderr, "%s: %.2f times as long beside the other\n", names[i].c_str(), *times);
+    }
   }
   const std::string text = list.json() + "\n";
   return write_output(options.output, text);

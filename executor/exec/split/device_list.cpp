@@ -82,7 +82,7 @@ void read_operators(Reader& reader, const json& list, const std::string& place, 
 
 ListedDevice read_device(Reader& reader, const json& value, const std::string& place) {
   ListedDevice device;
-  if (!reader.object(value, place, {"name", "kind", "operators", "rates", "profile"})) return device;
+  if (!reader.object(value, place, {"name", "kind", "operators", "slowed", "rates", "profile"})) return device;
   device.name = reader.text(value, place, "name");
   const std::string kind = reader.text(value, place, "kind");
   const auto known = std::find(std::begin(kinds), std::end(kinds), kind);
@@ -93,6 +93,12 @@ ListedDevice read_device(Reader& reader, const json& value, const std::string& p
   device.kind = static_cast<DeviceKind>(known - std::begin(kinds));
   if (const auto list = value.find("operators"); list != value.end())
     read_operators(reader, *list, child(place, "operators"), device);
+  if (const auto slowed = value.find("slowed"); slowed != value.end()) {
+    if (slowed->is_number() && slowed->get<double>() >= 1)
+      device.slowed = slowed->get<double>();
+    else
+      reader.refuse(child(place, "slowed"), "is " + files::describe(*slowed) + "; it must be a number, 1 or more");
+  }
   const auto rates = value.find("rates"), profile = value.find("profile");
   if ((rates == value.end()) == (profile == value.end())) {
     reader.refuse(place, std::string("has ") +
@@ -153,6 +159,7 @@ std::string DeviceList::json() const {
   for (const ListedDevice& each : devices) {
     nlohmann::json device{{"name", each.name}, {"kind", kinds[static_cast<std::size_t>(each.kind)]}};
     if (!each.operators.empty()) device["operators"] = each.operators;
+    if (each.slowed != 1) device["slowed"] = each.slowed;
     if (each.rates)
       device["rates"] = {{"flops_a_us", each.rates->flops_a_us},
                          {"bytes_a_us", each.rates->bytes_a_us},

@@ -86,7 +86,9 @@ Expected<LinearSplit> split_step(const GraphStep& step, const DeviceList& list, 
                        .sync_us = list.sync_us,
                        .copy_us_a_byte = list.us_a_byte,
                        .weight_bytes = weight_bytes(step) / static_cast<double>(shape->outputs * shape->inputs),
-                       .shared_bytes_a_us = list.shared_bytes_a_us};
+                       .shared_bytes_a_us = list.shared_bytes_a_us,
+                       .gpu_slowed = list.devices[gpu].slowed,
+                       .npu_slowed = list.devices[npu].slowed};
   // All others pad nothing. Where there are many tokens, cuts are tried by sixteen of them.
   if (list.devices[npu].kind != DeviceKind::npu) devices.token_grain = shape->tokens < 64 ? 1 : 16;
   return split_linear(*shape, devices);

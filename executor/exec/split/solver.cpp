@@ -116,8 +116,9 @@ LinearSplit timed(const LinearShape& shape, const SplitDevices& devices, LinearS
     split.npu_us += devices.npu(part(split.npu_outputs, pass));
     bytes += weights(split.npu_outputs);
   }
-  split.us = std::max(split.gpu_us, split.npu_us);
   const bool both = split.gpu_us > 0 && split.npu_us > 0;
+  if (both) split.gpu_us *= devices.gpu_slowed, split.npu_us *= devices.npu_slowed;
+  split.us = std::max(split.gpu_us, split.npu_us);
   if (both && devices.shared_bytes_a_us > 0) split.us = std::max(split.us, bytes / devices.shared_bytes_a_us);
   if (!split.npu_passes.empty())
     split.us +=

@@ -1,6 +1,7 @@
 #include <inlay/exec/time/timeline.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace inlay::exec {
 namespace {
@@ -27,6 +28,27 @@ double DeviceTimeline::busy_us(std::size_t device) const {
   for (const Span& span : spans)
     if (span.device == device) sum += span.us();
   return sum;
+}
+
+double DeviceTimeline::shared_us(std::size_t device) const {
+  struct Change {
+    double us;
+    bool of_device;
+    int by;  // devices that are busy
+  };
+  std::vector<Change> changes;
+  for (const Span& span : spans)
+    for (const auto& [us, by] : {std::pair(span.begin_us, 1), std::pair(span.end_us, -1)})
+      changes.push_back({us, span.device == device, by});
+  std::ranges::sort(changes, {}, &Change::us);
+  double shared = 0, since = 0;
+  int busy = 0, others = 0;
+  for (const Change& change : changes) {
+    if (busy > 0 && others > 0) shared += change.us - since;
+    since = change.us;
+    (change.of_device ? busy : others) += change.by;
+  }
+  return shared;
 }
 
 double DeviceTimeline::bubble_share(std::size_t device) const {

@@ -2,13 +2,15 @@
 //
 //   {"devices": [{"name": "npu", "kind": "npu", "operators": ["linear", "linear_w4a16"],
 //                 "rates": {"flops_a_us": 1e7, "bytes_a_us": 43300, "submit_us": 15}},
-//                {"name": "cpu", "kind": "cpu", "profile": {"profile": 1, "device": "cpu", "steps": [..]}}],
+//                {"name": "cpu", "kind": "cpu", "slowed": 1.3,
+//                 "profile": {"profile": 1, "device": "cpu", "steps": [..]}}],
 //    "sync_us": 400, "us_a_byte": 0, "shared_bytes_a_us": 59100}
 //
-// A device has rates or a Profile (inlay/exec/time/profile.hpp has its form). `operators` are those that it computes,
-// all of them where that is left out. `sync_us` is what a step waits whose input another device wrote, and `us_a_byte`
-// what each byte of that costs; `shared_bytes_a_us` is what all of them read together at most, 0: without bound. All
-// three are 0 where they are left out.
+// A device has rates or a Profile (inlay/exec/time/profile.hpp has its form): what it takes all alone, and `slowed`
+// times that while others are at work, since devices share memory, power or even cores. `operators` are those that it
+// computes, all of them where that is left out. `sync_us` is what a step waits whose input another device wrote, and
+// `us_a_byte` what each byte of that costs; `shared_bytes_a_us` is what all of them read together at most, 0: without
+// bound. All three are 0 where they are left out.
 #pragma once
 
 #include <optional>
@@ -36,6 +38,7 @@ struct ListedDevice {
   std::vector<std::string> operators = {};  // none: all
   std::optional<DeviceRates> rates = {};
   std::optional<Profile> profile = {};  // where there are no rates
+  double slowed = 1;
 
   bool computes(std::string_view op) const;
 };

@@ -7,11 +7,11 @@
 //   |      |     |    | gpu       |        | npu pass  |        |   gpu      |
 //                                          | gpu       |
 //
-//   T = min(max(T_gpu(part), T_npu(rest)) + T_sync + T_copy, T_gpu, T_npu + T_sync + T_copy)
+//   T = min(max(s_gpu T_gpu(part), s_npu T_npu(rest)) + T_sync + T_copy, T_gpu, T_npu + T_sync + T_copy)
 //
 // "Rows" are those of the weights: outputs. What an NPU gets of them aligns to 256, of tokens to 32 (`token_grain`); an
-// NPU of static graphs gets as many tokens as one of its graphs has, or pads. Parts that run at once share the memory:
-// neither is faster than alone, and together they read no faster than `shared_bytes_a_us`.
+// NPU of static graphs gets as many tokens as one of its graphs has, or pads. Parts that run at once share the memory,
+// and maybe cores: each takes s times what it does alone, and together they read no faster than `shared_bytes_a_us`.
 #pragma once
 
 #include <functional>
@@ -39,6 +39,7 @@ struct SplitDevices {
   double copy_us_a_byte = 0;           // of what the NPU wrote, as f32; 0: both see one memory
   double weight_bytes = 2;             // of an element, 0.5 for instance
   double shared_bytes_a_us = 0;        // 0: without bound
+  double gpu_slowed = 1, npu_slowed = 1;
 };
 
 enum class Cut : unsigned char { gpu_only, npu_only, rows, sequence, multi_sequence, hybrid };

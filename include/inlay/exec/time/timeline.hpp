@@ -30,6 +30,8 @@ struct DeviceTimeline {
 
   double makespan_us() const;
   double busy_us(std::size_t device) const;
+  // Of that, while another device is busy too.
+  double shared_us(std::size_t device) const;
   // Of the makespan, what the device waited.
   double bubble_share(std::size_t device) const;
 };
