@@ -227,7 +227,10 @@ class LinearCutterTest : public ::testing::Test {
                         .y = {memory_.data() + 512 * 32, {64, 512}}});
     EXPECT_TRUE(inlay::test::ok(record.take_status()));
   }
-  const GraphStep& step() { return graph_.steps()[0]; }
+  static const GraphStep& step_of(const StepGraph& graph, index at) {
+    return graph.steps()[static_cast<std::size_t>(at)];
+  }
+  const GraphStep& step() { return step_of(graph_, 0); }
   // Of both for all 64 tokens and outputs, in proportion for fewer tokens.
   DeviceList list(double cpu_us, double cl_us, double sync_us) {
     DeviceList list;
@@ -288,6 +291,40 @@ TEST_F(LinearCutterTest, steps_are_placed_by_profiles) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message(),
             "the device cl has rates; it must have a profile to place every step (inlay profile)");
+}
+
+// Two linears that do not wait for each other: one on each device is as good as both cut, and no handing over.
+TEST_F(LinearCutterTest, cuts_are_left_where_devices_have_work_already) {
+  std::vector<float> other(64 * 512);
+  StepGraph both = graph_;
+  GraphRecorder<> record(both, 1);
+  record(Linear<Host>{
+      .x = {memory_.data(), {64, 32}}, .weight_rows = {memory_.data(), {512, 32}}, .y = {other.data(), {64, 512}}});
+  ASSERT_TRUE(inlay::test::ok(record.take_status()));
+  const auto gains = [&](const DeviceList& devices, const std::vector<std::size_t>& placed) {
+    auto cutter = LinearCutter::make("", devices, "cl");
+    std::vector<SplitStep> splits;
+    for (const index step : {0, 1}) splits.push_back({step, *cutter->of(step_of(both, step))});
+    const auto gained = cutter->gains(both, placed, splits, {}, Policy::fifo);
+    EXPECT_TRUE(gained.has_value()) << gained.error().message();
+    return *gained;
+  };
+  EXPECT_TRUE(gains(list(1000, 1000, 10), {0, 0}));
+  EXPECT_FALSE(gains(list(1000, 1000, 10), {0, 1}));
+  EXPECT_TRUE(gains(list(3000, 1000, 10), {0, 1})) << "the slower one would be waited for";
+}
+
+TEST_F(LinearCutterTest, a_line_that_is_cut_takes_what_its_parts_do) {
+  DeviceList devices = list(3000, 1000, 10);
+  const TimedLine whole = TimedLine::of(graph_, {0}, {3000}, {});
+  EXPECT_EQ(timeline_of(whole, devices, Policy::fifo)->makespan_us(), 3000);
+  const SplitStep split{0, of(devices)};  // 48 of 64 tokens are the other's
+  auto parts = cut(whole, devices, {&split, 1}, 0, 1, {});
+  ASSERT_TRUE(parts.has_value()) << parts.error().message();
+  EXPECT_EQ(parts->device, (std::vector<std::size_t>{1, 0}));
+  EXPECT_DOUBLE_EQ(timeline_of(*parts, devices, Policy::fifo)->makespan_us(), 750);
+  devices.devices[0].slowed = devices.devices[1].slowed = 1.2;  // for as long as both work, which is until the end
+  EXPECT_NEAR(timeline_of(*parts, devices, Policy::fifo)->makespan_us(), 900, 1e-6);
 }
 
 TEST_F(LinearCutterTest, what_is_not_described_is_refused) {

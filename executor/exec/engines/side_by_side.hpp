@@ -183,7 +183,7 @@ template <class Second> class SideBySideEngine final : public Engine {
       if (Status status = record.take_status(); !status.ok()) return status;
     }
     HostTensors between;  // until the arena has them
-    if (Status status = placer_->place(to.graph, to.placement, between); !status.ok()) return status;
+    if (Status status = placer_->place(to.graph, to.placement, between, kept); !status.ok()) return status;
     Arena arena(to.graph.accesses(), kept);
     to.edges = Edges::of(arena.apart());
     arena.place(*to.edges);

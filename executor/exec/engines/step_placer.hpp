@@ -32,6 +32,7 @@ template <class Second> class StepPlacer {
     if (!cutter) return failure(std::move(cutter.error()));
     StepPlacer placer(std::move(*placement), std::move(*cutter), run.outliers_apart, runner);
     placer.solves_ = run.devices.has_value() && run.place.empty();
+    placer.policy_ = run.policy;
     return placer;
   }
 
@@ -44,8 +45,9 @@ template <class Second> class StepPlacer {
   }
   bool second_is_left() const { return second_is_left_; }
 
-  // The line as it is to run, which looks at `between` besides until an arena has that.
-  Status place(StepGraph& graph, std::vector<std::size_t>& placement, HostTensors& between) {
+  // The line as it is to run, which looks at `between` besides until an arena has that; `kept` outlives it (Arena).
+  Status place(StepGraph& graph, std::vector<std::size_t>& placement, HostTensors& between,
+               std::span<const ByteRange> kept) {
     if (outliers_apart_)
       if (Status status = take_int8_apart<Cpu, Second>(graph, between); !status.ok()) return status;
     if (second_is_left_ && solves_) {
@@ -55,7 +57,7 @@ template <class Second> class StepPlacer {
     } else {
       for (const GraphStep& step : std::as_const(graph).steps()) placement.push_back(device_of(step));
     }
-    return second_is_left_ ? cut(graph, placement) : Status();
+    return second_is_left_ ? cut(graph, placement, kept) : Status();
   }
 
  private:
@@ -66,9 +68,10 @@ template <class Second> class StepPlacer {
         runner_(runner) {}
 
   // The second device's linears, or all that a solver cuts, as far as it computes parts of them.
-  Status cut(StepGraph& graph, std::vector<std::size_t>& placement) {
+  Status cut(StepGraph& graph, std::vector<std::size_t>& placement, std::span<const ByteRange> kept) {
     if (cutter_.cuts_nothing()) return {};
     std::vector<LinearCut> cuts;
+    std::vector<SplitStep> splits;
     for (index i = 0; i < graph.size(); ++i) {
       const GraphStep& step = std::as_const(graph).steps()[static_cast<std::size_t>(i)];
       if (!step.has_parts() || (!solves_ && placement[static_cast<std::size_t>(i)] != second_device)) continue;
@@ -80,7 +83,14 @@ template <class Second> class StepPlacer {
       const bool computed = std::ranges::all_of(each.parts, [&](const PlacedPart& part) {
         return part.device == first_device || is_computed(step.part(part.part));
       });
-      if (computed) cuts.push_back(std::move(each));
+      if (!computed) continue;
+      cuts.push_back(std::move(each));
+      splits.push_back({i, std::move(*split)});
+    }
+    if (solves_) {
+      auto gains = cutter_.gains(graph, placement, splits, kept, policy_);
+      if (!gains) return std::move(gains.error());
+      if (!*gains) return {};
     }
     return cut_linears(graph, placement, cuts);
   }
@@ -103,6 +113,7 @@ template <class Second> class StepPlacer {
   LinearCutter cutter_;
   bool outliers_apart_, second_is_left_ = true;
   bool solves_ = false;  // nobody has said what the second device has
+  Policy policy_ = Policy::chunk_order;
   StepRunner<Second&>& runner_;
   std::vector<Fallback> fallbacks_;
 };

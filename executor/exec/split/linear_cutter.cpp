@@ -17,9 +17,9 @@ double weight_bytes(const GraphStep& step) {
   return bytes;
 }
 
-Expected<std::size_t> listed(const DeviceList& list, std::string_view name) {
-  for (std::size_t i = 0; i < list.devices.size(); ++i)
-    if (list.devices[i].name == name) return i;
+Expected<ListedDevice> listed(const DeviceList& list, std::string_view name) {
+  for (const ListedDevice& each : list.devices)
+    if (each.name == name) return each;
   return failure(
       invalid("devices have none named " + std::string(name) + "; they must have cpu and the one beside it"));
 }
@@ -57,7 +57,7 @@ Expected<LinearCutter> LinearCutter::make(std::string_view words, std::optional<
   auto cpu = listed(*devices, "cpu"), other = listed(*devices, second);
   if (!cpu) return failure(std::move(cpu.error()));
   if (!other) return failure(std::move(other.error()));
-  cutter.cpu_ = *cpu, cutter.second_ = *other;
+  devices->devices = {std::move(*cpu), std::move(*other)};
   cutter.devices_ = std::move(devices);
   return cutter;
 }
@@ -70,9 +70,24 @@ Expected<LinearSplit> LinearCutter::of(const GraphStep& step) {
   }
   const std::pair key(Profile::kind_of(step), step.rows);
   if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
-  auto split = split_step(step, *devices_, cpu_, second_);
+  auto split = split_step(step, *devices_, 0, 1);
   if (split) solved_.emplace(key, *split);
   return split;
+}
+
+Expected<bool> LinearCutter::gains(const StepGraph& graph, const std::vector<std::size_t>& device,
+                                   std::span<const SplitStep> splits, std::span<const ByteRange> kept,
+                                   Policy policy) const {
+  std::vector<double> us;
+  for (std::size_t i = 0; i < device.size(); ++i)
+    us.push_back(devices_->devices[device[i]].profile->us(graph.steps()[i]).value_or(0));
+  const TimedLine whole = TimedLine::of(graph, device, std::move(us), kept);
+  auto parts = cut(whole, *devices_, splits, 0, 1, kept);
+  if (!parts) return failure(std::move(parts.error()));
+  auto of_whole = timeline_of(whole, *devices_, policy), of_parts = timeline_of(*parts, *devices_, policy);
+  if (!of_whole) return failure(std::move(of_whole.error()));
+  if (!of_parts) return failure(std::move(of_parts.error()));
+  return of_parts->makespan_us() < of_whole->makespan_us();
 }
 
 Expected<LinearSplit> split_step(const GraphStep& step, const DeviceList& list, std::size_t gpu, std::size_t npu) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include <inlay/exec/split/device_list.hpp>
 #include <inlay/exec/split/place_steps.hpp>
 #include <inlay/exec/split/split_words.hpp>
+#include <inlay/exec/split/timed_line.hpp>
 
 namespace inlay::exec {
 
@@ -30,13 +32,16 @@ class LinearCutter {
   // Of described devices, which has each step: 0, the cpu, or 1 (place_steps.hpp).
   Expected<std::vector<std::size_t>> place(const StepGraph& graph,
                                            const std::function<bool(const GraphStep&)>& supports) const {
-    return place_steps(graph, *devices_, cpu_, second_, supports);
+    return place_steps(graph, *devices_, 0, 1, supports);
   }
+  // Of a line that was placed so: is it done earlier with these linears cut? A cut takes from a device what else it
+  // would do meanwhile, of other chunks for example. `kept`: what outlives the line (Arena).
+  Expected<bool> gains(const StepGraph& graph, const std::vector<std::size_t>& device,
+                       std::span<const SplitStep> splits, std::span<const ByteRange> kept, Policy policy) const;
 
  private:
   SplitWords words_;
-  std::optional<DeviceList> devices_;
-  std::size_t cpu_ = 0, second_ = 0;  // of the list
+  std::optional<DeviceList> devices_;  // the cpu and the second one
   std::map<std::pair<Profile::Kind, index>, LinearSplit> solved_;
 };
 
