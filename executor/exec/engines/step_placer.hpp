@@ -87,7 +87,7 @@ template <class Second> class StepPlacer {
       cuts.push_back(std::move(each));
       splits.push_back({i, std::move(*split)});
     }
-    if (solves_) {
+    if (solves_ && !cuts.empty()) {
       auto gains = cutter_.gains(graph, placement, splits, kept, policy_);
       if (!gains) return std::move(gains.error());
       if (!*gains) return {};
