@@ -269,6 +269,16 @@ TEST_F(LinearCutterTest, a_solver_cuts_what_both_do_faster_and_declines_what_the
   EXPECT_GT(of(slow_memory).us, 980);
 }
 
+TEST_F(LinearCutterTest, a_part_takes_its_share) {
+  const DeviceList devices = list(1000, 3000, 0);
+  const auto cpu = linear_time(devices.devices[0], step()), cl = linear_time(devices.devices[1], step());
+  ASSERT_TRUE(cpu.has_value() && cl.has_value());
+  EXPECT_DOUBLE_EQ((*cpu)({512, 32, 64}), 1000);
+  EXPECT_DOUBLE_EQ((*cpu)({128, 32, 64}), 250);
+  EXPECT_DOUBLE_EQ((*cpu)({512, 32, 16}), 250);
+  EXPECT_DOUBLE_EQ((*cl)({256, 32, 16}), 375);
+}
+
 // The line is one step; a device that is faster gets it, unless it does not compute it.
 TEST_F(LinearCutterTest, steps_are_placed_by_profiles) {
   const auto placed = [&](const DeviceList& devices, bool supported) {
