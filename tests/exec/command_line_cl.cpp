@@ -1,4 +1,6 @@
 // `inlay` on OpenCL: what it says of devices, and a model's rates.
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -119,6 +121,11 @@ TEST_F(CommandLineCl, linears_that_both_compute_write_the_text_of_the_cpu) {
   const std::string devices = file("here.json");
   const Outcome measured = inlay("profile --backend cpu+cl --rows 1,4 --repeats 1 --threads 1 -o " + devices);
   ASSERT_EQ(measured.code, 0) << measured.err;
+  const auto file_of_both = nlohmann::json::parse(read(devices), nullptr, false);
+  ASSERT_EQ(file_of_both["devices"].size(), 2u);
+  for (const auto& device : file_of_both["devices"]) EXPECT_GE(device.value("slowed", 1.0), 1);
+  EXPECT_NE(measured.err.find("cl: "), std::string::npos);
+  EXPECT_NE(measured.err.find(" times as long beside the other"), std::string::npos) << measured.err;
   const Outcome solved = inlay(story + " --backend cpu+cl --devices " + devices);
   EXPECT_EQ(solved.code, 0) << solved.err;
   EXPECT_EQ(solved.out, expected);
