@@ -335,6 +335,9 @@ TEST_F(LinearCutterTest, a_line_that_is_cut_takes_what_its_parts_do) {
   EXPECT_DOUBLE_EQ(timeline_of(*parts, devices, Policy::fifo)->makespan_us(), 750);
   devices.devices[0].slowed = devices.devices[1].slowed = 1.2;  // for as long as both work, which is until the end
   EXPECT_NEAR(timeline_of(*parts, devices, Policy::fifo)->makespan_us(), 900, 1e-6);
+  const SplitStep slowed{0, of(devices)};
+  parts = cut(whole, devices, {&slowed, 1}, 0, 1, {});
+  EXPECT_NEAR(timeline_of(*parts, devices, Policy::fifo)->makespan_us(), 900, 1e-6);
 }
 
 TEST_F(LinearCutterTest, what_is_not_described_is_refused) {

@@ -135,14 +135,16 @@ class Pass {
   std::vector<const GraphStep*> steps_;
 };
 
-// Once to warm up, then so often.
-Status measure_rows(const Options& options, const Measured& device, index rows, exec::Profile& profile) {
-  auto pass = Pass::make(options, device, rows);
-  if (!pass) return std::move(pass.error());
-  if (auto warm = pass->us(); !warm) return std::move(warm.error());
-  for (int repeat = 0; repeat < options.repeats; ++repeat)
-    if (Status status = pass->run([&](const GraphStep& step, double us) { profile.add(step, us); }); !status.ok())
-      return status;
+// Once each to warm up, then so often by turns: a machine's speed changes meanwhile, and a solver goes by what devices
+// take beside each other.
+Status measure_rows(std::vector<Pass>& passes, int repeats, std::vector<exec::ListedDevice>& devices) {
+  for (Pass& pass : passes)
+    if (auto warm = pass.us(); !warm) return std::move(warm.error());
+  for (int repeat = 0; repeat < repeats; ++repeat)
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const auto add = [&](const GraphStep& step, double us) { devices[i].profile->add(step, us); };
+      if (Status status = passes[i].run(add); !status.ok()) return status;
+    }
   return {};
 }
 
@@ -209,23 +211,27 @@ int profile(const Options& options) {
   for (const std::string& each : names) {
     auto device = make_measured(options, each);
     if (!device) return wrong(device.error());
-    exec::Profile times(options.name.empty() ? each : options.name);
-    for (const index count : rows) {
-      if (Status status = measure_rows(options, *device, count, times); !status.ok()) return wrong(status);
-      std::fprintf(stderr, "%s: %ld rows measured\n", each.c_str(), static_cast<long>(count));
-    }
-    list.devices.push_back({.name = times.device(), .kind = device->kind, .profile = std::move(times)});
+    const std::string& name = options.name.empty() ? each : options.name;
+    list.devices.push_back({.name = name, .kind = device->kind, .profile = exec::Profile(name)});
     devices.push_back(std::move(*device));
+  }
+  std::vector<Pass> passes;
+  for (const index count : rows) {
+    passes.clear();
+    for (const Measured& device : devices) {
+      auto pass = Pass::make(options, device, count);
+      if (!pass) return wrong(pass.error());
+      passes.push_back(std::move(*pass));
+    }
+    if (Status status = measure_rows(passes, options.repeats, list.devices); !status.ok()) return wrong(status);
+    std::fprintf(stderr, "%ld rows measured\n", static_cast<long>(count));
   }
   if (names.size() > 1) {
     auto sync = hand_over_us();
     if (!sync) return wrong(sync.error());
     list.sync_us = *sync;
-    auto first = Pass::make(options, devices[0], rows.back()), second = Pass::make(options, devices[1], rows.back());
-    if (!first) return wrong(first.error());
-    if (!second) return wrong(second.error());
     for (std::size_t i = 0; i < 2; ++i) {
-      auto times = slowed(i == 0 ? *first : *second, i == 0 ? *second : *first, options.repeats);
+      auto times = slowed(passes[i], passes[1 - i], options.repeats);
       if (!times) return wrong(times.error());
       list.devices[i].slowed = *times;
       std::fprintf(stderr, "%s: %.2f times as long beside the other\n", names[i].c_str(), *times);
@@ -256,7 +262,7 @@ void add_profile(CLI::App& app, Command& chosen) {
   command.add_option("--repeats", options->repeats, "Passes that are measured, of each")->check(CLI::Range(1, 1000));
   command
       .add_option("--backend", options->backend,
-                  "Which devices: cpu, cl or npu, one after the other where there are two, for --devices of inlay run")
+                  "Which devices: cpu, cl or npu, by turns where there are two, for --devices of inlay run")
       ->check(CLI::IsMember(measurable()));
   command.add_option("--name", options->name, "The device's name in the file (default: the backend's)");
   add_device(command, options->device);
