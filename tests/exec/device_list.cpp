@@ -15,7 +15,7 @@ std::string quoted(std::string text) {
 }
 const std::string rates = "'rates': {'flops_a_us': 1e6, 'bytes_a_us': 40}";
 const std::string profile =
-    "'profile': {'profile': 1, 'device': 'x', 'steps': [{'operator': 'add', 'width': 4, 'input_bytes': 16, 'rows': "
+    "'profile': {'profile': 2, 'device': 'x', 'steps': [{'operator': 'add', 'width': 4, 'input_bytes': 16, 'rows': "
     "[1], "
     "'us': [2]}]}";
 
@@ -81,8 +81,8 @@ TEST(device_list, a_list_says_what_is_wrong_with_it) {
             "devices: /devices/0/operators is \"linear\"; it must be a list of operators, or left out");
   EXPECT_EQ(of("{" + a + "'operators': [3], " + rates + "}"),
             "devices: /devices/0/operators/0 is 3; it must be an operator's name");
-  EXPECT_EQ(of("{" + a + "'profile': {'profile': 2}}"),
-            "devices: /devices/0/profile is none: profile: the file must have \"profile\": 1");
+  EXPECT_EQ(of("{" + a + "'profile': {'profile': 1}}"),
+            "devices: /devices/0/profile is none: profile: the file must have \"profile\": 2");
   const std::string one = "{" + a + rates + "}";
   EXPECT_EQ(of(one + ", " + one), "devices: /devices/1/name is \"a\", as another's; it must be its own");
   std::string many = one;

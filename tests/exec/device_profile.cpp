@@ -80,15 +80,15 @@ TEST(device_profile, a_profile_says_what_is_wrong_with_it) {
     return profile ? std::string("nothing") : std::string(profile.error().message());
   };
   const auto of_steps = [&](const std::string& steps) {
-    return refused("{'profile': 1, 'device': 'a', 'steps': [" + steps + "]}");
+    return refused("{'profile': 2, 'device': 'a', 'steps': [" + steps + "]}");
   };
   const auto of_lists = [&](const std::string& rows, const std::string& us) {
     return of_steps("{'operator': 'add', 'width': 4, 'input_bytes': 16, 'rows': [" + rows + "], 'us': [" + us + "]}");
   };
   EXPECT_EQ(of_lists("1, 2", "3, 4"), "nothing");
-  EXPECT_EQ(refused("{'profile': 2}"), "profile: the file must have \"profile\": 1");
-  EXPECT_EQ(refused("{'profile': 1}"), "profile: /device must be a name");
-  EXPECT_EQ(refused("{'profile': 1, 'device': 'a'}"), "profile: /steps must be a list");
+  EXPECT_EQ(refused("{'profile': 1}"), "profile: the file must have \"profile\": 2");
+  EXPECT_EQ(refused("{'profile': 2}"), "profile: /device must be a name");
+  EXPECT_EQ(refused("{'profile': 2, 'device': 'a'}"), "profile: /steps must be a list");
   EXPECT_EQ(of_steps("{}"), "profile: /steps/0 must have operator, width, input_bytes, rows or pairs, and us");
   EXPECT_EQ(of_steps("7"), "profile: /steps/0 must have operator, width, input_bytes, rows or pairs, and us");
   EXPECT_EQ(of_lists("1", "3, 4"),

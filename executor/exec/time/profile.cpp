@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int version = 2;  // 1: attention by rows
+
 Status wrong(const std::string& place, const std::string& what) {
   return {StatusCode::corrupt_data, "profile: " + (place.empty() ? "the file" : place) + " " + what};
 }
@@ -78,14 +80,15 @@ std::string Profile::json() const {
                      {axis_of(kind.by_pairs), std::move(sizes)},
                      {"us", std::move(us)}});
   }
-  return nlohmann::json{{"profile", 1}, {"device", device_}, {"steps", std::move(steps)}}.dump(1);
+  return nlohmann::json{{"profile", version}, {"device", device_}, {"steps", std::move(steps)}}.dump(1);
 }
 
 Expected<Profile> Profile::from_json(std::string_view text) {
   auto file = files::parse_strict_json(text, {.bytes = 16 << 20, .depth = 5, .values = 1 << 20});
   if (!file) return failure(std::move(file.error()));
-  const auto* version = member(*file, "profile", json::value_t::number_unsigned);
-  if (version == nullptr || *version != 1) return failure(wrong("", "must have \"profile\": 1"));
+  const auto* form = member(*file, "profile", json::value_t::number_unsigned);
+  if (form == nullptr || *form != version)
+    return failure(wrong("", "must have \"profile\": " + std::to_string(version)));
   const auto* device = member(*file, "device", json::value_t::string);
   if (device == nullptr) return failure(wrong("/device", "must be a name"));
   const auto* steps = member(*file, "steps", json::value_t::array);

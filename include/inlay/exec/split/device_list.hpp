@@ -3,7 +3,7 @@
 //   {"devices": [{"name": "npu", "kind": "npu", "operators": ["linear", "linear_w4a16"],
 //                 "rates": {"flops_a_us": 1e7, "bytes_a_us": 43300, "submit_us": 15}},
 //                {"name": "cpu", "kind": "cpu", "slowed": 1.3,
-//                 "profile": {"profile": 1, "device": "cpu", "steps": [..]}}],
+//                 "profile": {"profile": 2, "device": "cpu", "steps": [..]}}],
 //    "sync_us": 400, "us_a_byte": 0, "shared_bytes_a_us": 59100}
 //
 // A device has rates or a Profile (inlay/exec/time/profile.hpp has its form): what it takes all alone, and `slowed`

@@ -1,7 +1,7 @@
 // What steps take on a device: measured at some numbers of rows, of attention at some numbers of pairs of a query and a
 // key that it sees, and a line between them. A file of it:
 //
-//   {"profile": 1, "device": "npu",
+//   {"profile": 2, "device": "npu",
 //    "steps": [{"operator": "linear", "width": 4096, "input_bytes": 16384, "rows": [1, 128, 256], "us": [693, 912,
 //    1884]},
 //              {"operator": "flash_attention", "width": 4096, "input_bytes": 16384, "pairs": [1, 8256, 32896],
