@@ -108,20 +108,19 @@ int report(const char* trace) {
       if (Status status = run(unmeasured, beside); !status.ok()) return fails(status);
       took.push_back(timeline.makespan_us());
     }
-    const DeviceTimeline last = timeline;
     Estimate estimate(cpu, gpu);
+    DeviceTimeline planned;
     Device* const expected[] = {&estimate.cpu, &estimate.cl};
     if (Status status =
-            run_steps({.graph = prompt.graph(), .edges = edges, .devices = expected, .placement = placement}, timeline);
+            run_steps({.graph = prompt.graph(), .edges = edges, .devices = expected, .placement = placement}, planned);
         !status.ok())
       return fails(status);
-    const double estimated = timeline.makespan_us();
+    const double estimated = planned.makespan_us();
     std::printf(
         "  %-27s estimated %8.2f ms, took %8.2f ms (%8.2f to %8.2f): %+5.1f%%   waits: cpu %4.1f%%, cl %4.1f%%\n", what,
         estimated / 1e3, measure::median(took) / 1e3, *std::ranges::min_element(took) / 1e3,
         *std::ranges::max_element(took) / 1e3, 100 * (estimated / measure::median(took) - 1),
-        100 * last.bubble_share(0), 100 * last.bubble_share(1));
-    timeline = last;
+        100 * timeline.bubble_share(0), 100 * timeline.bubble_share(1));
   }
   if (trace == nullptr) return 0;
   const Status written = write_trace(trace, "a prompt on cpu and cl", timeline, prompt.graph());

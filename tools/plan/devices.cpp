@@ -70,18 +70,21 @@ class Plan {
     std::printf("%ld steps on %zu devices\n\n", static_cast<long>(prompt_.graph().size()), list_.devices.size());
     print_placement();
     gained("steps placed, one after the other", placed_us_, print_alone());
-    Best best{.us = placed_us_};
+    Best best;
     for (const Policy policy : exec::policies)
-      if (Status status = overlap(*placed_, policy, "chunks overlap, " + std::string(name(policy)), best); !status.ok())
+      if (Status status = overlap(*placed_, policy, "chunks overlap, " + std::string(name(policy)), placed_us_, best);
+          !status.ok())
         return wrong(status);
     const std::size_t npu = list_.devices[0].kind == exec::DeviceKind::npu ? 0 : 1;
     const std::vector<exec::SplitStep> splits = linears_to_cut(npu);
-    const auto cut = exec::cut(*placed_, list_, splits, 1 - npu, npu, prompt_.kept());
-    if (!cut) return wrong(cut.error());
+    std::optional<TimedLine> parts;  // which the best one may be
     if (!splits.empty()) {
-      const Policy policy = best.policy;
-      const std::string what = std::to_string(splits.size()) + " linears cut, " + std::string(name(policy));
-      if (Status status = overlap(*cut, policy, what, best); !status.ok()) return wrong(status);
+      auto cut = exec::cut(*placed_, list_, splits, 1 - npu, npu, prompt_.kept());
+      if (!cut) return wrong(cut.error());
+      parts.emplace(std::move(*cut));
+      const std::string what = std::to_string(splits.size()) + " linears cut, " + std::string(name(best.policy));
+      if (Status status = overlap(*parts, best.policy, what, best.timeline.makespan_us(), best); !status.ok())
+        return wrong(status);
     }
     std::printf("\nbest of them: lower bound of this placement %.3f ms\n",
                 lower_bound_us(best.timeline, best.line->edges) / 1e3);
@@ -96,7 +99,6 @@ class Plan {
  private:
   // What has taken least so far.
   struct Best {
-    double us = 0;  // of the decision before
     const TimedLine* line = nullptr;
     Policy policy = Policy::chunk_order;
     DeviceTimeline timeline = {};
@@ -113,13 +115,13 @@ class Plan {
     return us.value_or(never);
   }
 
-  // Printed as a decision that follows those before.
-  Status overlap(const TimedLine& line, Policy policy, const std::string& what, Best& best) const {
+  // Printed as a decision behind one that takes `before` us.
+  Status overlap(const TimedLine& line, Policy policy, const std::string& what, double before, Best& best) const {
     auto timeline = timeline_of(line, list_, policy);
     if (!timeline) return std::move(timeline.error());
     const double us = timeline->makespan_us();
-    gained(what, us, best.line == nullptr || best.line == &line ? placed_us_ : best.us);
-    if (best.line == nullptr || us < best.timeline.makespan_us()) best = {us, &line, policy, std::move(*timeline)};
+    gained(what, us, before);
+    if (best.line == nullptr || us < best.timeline.makespan_us()) best = {&line, policy, std::move(*timeline)};
     return {};
   }
 
