@@ -10,9 +10,58 @@ if(INLAY_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 function(inlay_precompile target)
   if(INLAY_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE <inlay/inlay.hpp> <inlay/cpu.hpp>
+    target_precompile_headers(${target} PRIVATE <inlay/inlay.hpp> <inlay/cpu.hpp> ${inlay_checked}
       <algorithm> <array> <cmath> <fstream> <functional> <map> <memory> <optional> <span> <sstream> <string> <vector> ${ARGN})
   endif()
+endfunction()
+
+# A third of what g++ does for a program of many operators are their checks, the same in every program. Here they are in one
+# object, inlay_checks, and who includes checks_once.hpp compiles none. Users have headers that are whole.
+option(INLAY_CHECK_ONCE "Compile the checks of operators once" OFF)
+if(INLAY_CHECK_ONCE)
+  set(inlay_checked ${PROJECT_BINARY_DIR}/checks_once.hpp)
+  file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/inlay/ops/*.hpp)
+  set(check "template <class Space> Status check\\(const ([A-Za-z0-9]+)<Space>& op\\).*")
+  foreach(header IN LISTS headers)
+    string(APPEND text "#include <${header}>\n")
+    file(STRINGS ${PROJECT_SOURCE_DIR}/include/${header} lines REGEX "^${check}")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "${check}" "\\1" op "${line}")
+      foreach(function "Status check" "bool writes_nothing")
+        foreach(space Host Cl Planned)
+          string(APPEND in${space} "INLAY_ONCE template ${function}(const ${op}<${space}>&);\n")
+        endforeach()
+      endforeach()
+    endforeach()
+  endforeach()
+  string(REPLACE "<Planned>" "<exec::Planned>" inPlanned "${inPlanned}")
+  set(once "#ifndef INLAY_ONCE\n#define INLAY_ONCE extern\n#endif\n")
+  file(CONFIGURE OUTPUT ${inlay_checked}
+       CONTENT "#pragma once\n${text}${once}namespace inlay::exec {\nstruct Planned;\n}\nnamespace inlay {\n${inHost}${inPlanned}}\n")
+  # Precompiled headers must not depend on who has OpenCL.
+  set(inlay_checked_all ${PROJECT_BINARY_DIR}/checks_once_all.hpp)
+  set(with_cl "#ifdef INLAY_HAS_CL\n#include <inlay/cl.hpp>\nnamespace inlay {\n${inCl}}\n#endif\n")
+  file(CONFIGURE OUTPUT ${inlay_checked_all} CONTENT "#pragma once\n#include \"${inlay_checked}\"\n${with_cl}")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/checks_once.cpp
+       CONTENT "#include <inlay/exec/plan/recorder.hpp>\n#define INLAY_ONCE\n#include \"${inlay_checked_all}\"\n")
+endif()
+function(inlay_add_checks)
+  if(INLAY_CHECK_ONCE)
+    inlay_part(checks ${PROJECT_BINARY_DIR}/checks_once.cpp)
+    inlay_part_of(checks "" inlay_core)
+    if(INLAY_CL AND TARGET inlay_checks)
+      target_link_libraries(inlay_checks PRIVATE OpenCL::OpenCL)
+      target_compile_definitions(inlay_checks PRIVATE INLAY_HAS_CL CL_TARGET_OPENCL_VERSION=300)
+    endif()
+  endif()
+endfunction()
+# For those whose headers are not precompiled.
+function(inlay_check_once)
+  foreach(target IN LISTS ARGN)
+    if(INLAY_CHECK_ONCE AND TARGET ${target})
+      target_compile_options(${target} PRIVATE "SHELL:-include ${inlay_checked_all}")
+    endif()
+  endforeach()
 endfunction()
 
 # The files of a folder, eight at a time, are one to the compiler, which compiles what they share once: twelve of the
@@ -42,7 +91,7 @@ endfunction()
 
 # What is no kernel: g++ builds it with -O1 in 0.7 of the time of -O3. That is how tools and steps are built for everybody; a
 # model of 250 MB would be loaded in 1.40 s in place of 0.95.
-option(INLAY_QUICK "Compile tokenizers and what loads models with -O1" OFF)
+option(INLAY_QUICK "Compile tokenizers, what reads files and the C functions with -O1" OFF)
 function(inlay_quick target)
   if(INLAY_QUICK)
     target_compile_options(${target} PRIVATE -O1)

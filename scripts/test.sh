@@ -107,7 +107,7 @@ either() { local IFS="|" && echo "$*"; }  # words as alternatives of a regular e
 # A sanitizer's build; $2: the build whose objects it takes for what it need not watch, or nothing.
 sanitized() {
   # Two hundred tests of 70 MB are linked in a quarter of the time that binutils take.
-  local preset=$1 options="-DINLAY_BENCH=OFF -DINLAY_TOGETHER=ON -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=lld"
+  local preset=$1 options="-DINLAY_BENCH=OFF -DINLAY_TOGETHER=ON -DINLAY_CHECK_ONCE=ON -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=lld"
   local operator_tests plain required
   operator_tests=$(printf 'test_%s\n' $operators)
   # There is no OpenCL in it, nor a platform for what was compiled with it.
@@ -156,7 +156,7 @@ clang_reads() {
 }
 
 if [ $# -eq 0 ]; then
-  build release "-DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON -DINLAY_QUICK=ON" ""
+  build release "-DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON -DINLAY_CHECK_ONCE=ON -DINLAY_QUICK=ON" ""
   check release
   release_took=$SECONDS
   in_time "memory, by AddressSanitizer" 65 && sanitized asan "$PWD/build/release"

@@ -20,7 +20,7 @@ struct PackLinear {
   FloatType dtype = FloatType::own;
 
   static constexpr std::string_view name = "pack_linear";
-  static constexpr auto fields = std::tuple{in("weight", &PackLinear::weight), scalar("dtype", &PackLinear::dtype)};
+  static constexpr auto fields = FieldList{in("weight", &PackLinear::weight), scalar("dtype", &PackLinear::dtype)};
 };
 
 // Codes for linear_int8; of u8 the zero point is 128 less in the packed form.
@@ -28,7 +28,7 @@ struct PackLinearInt8 {
   ConstView<2> weight;  // [n, k]  i8 u8
 
   static constexpr std::string_view name = "pack_linear_int8";
-  static constexpr auto fields = std::tuple{in("weight", &PackLinearInt8::weight)};
+  static constexpr auto fields = FieldList{in("weight", &PackLinearInt8::weight)};
 };
 
 // Floats for linear_int8, rounded: a scale s = max|w| / 127 for each channel.
@@ -36,7 +36,7 @@ struct QuantizeInt8 {
   ConstView<2> weight;  // [n, k]  f32 f16 bf16
 
   static constexpr std::string_view name = "quantize_int8";
-  static constexpr auto fields = std::tuple{in("weight", &QuantizeInt8::weight)};
+  static constexpr auto fields = FieldList{in("weight", &QuantizeInt8::weight)};
 };
 
 // Floats for linear_w4a16, rounded (linear_w4a16_pack.hpp).
@@ -49,9 +49,9 @@ struct QuantizeW4a16 {
 
   static constexpr std::string_view name = "quantize_w4a16";
   static constexpr auto fields =
-      std::tuple{in("weight", &QuantizeW4a16::weight), scalar("group", &QuantizeW4a16::group),
-                 scalar("bits", &QuantizeW4a16::bits), scalar("symmetric", &QuantizeW4a16::symmetric),
-                 scalar("scales", &QuantizeW4a16::scales)};
+      FieldList{in("weight", &QuantizeW4a16::weight), scalar("group", &QuantizeW4a16::group),
+                scalar("bits", &QuantizeW4a16::bits), scalar("symmetric", &QuantizeW4a16::symmetric),
+                scalar("scales", &QuantizeW4a16::scales)};
 };
 
 // Tensors of checkpoints for linear_w4a16, codes as they are (linear_w4a16_import.hpp).
@@ -66,10 +66,10 @@ struct ImportGptq {
 
   static constexpr std::string_view name = "import_gptq";
   static constexpr auto fields =
-      std::tuple{in("qweight", &ImportGptq::qweight), in("qzeros", &ImportGptq::qzeros),
-                 in("scales", &ImportGptq::scales),   optional_in("g_idx", &ImportGptq::g_idx),
-                 scalar("group", &ImportGptq::group), scalar("bits", &ImportGptq::bits),
-                 scalar("v2", &ImportGptq::v2)};
+      FieldList{in("qweight", &ImportGptq::qweight), in("qzeros", &ImportGptq::qzeros),
+                in("scales", &ImportGptq::scales),   optional_in("g_idx", &ImportGptq::g_idx),
+                scalar("group", &ImportGptq::group), scalar("bits", &ImportGptq::bits),
+                scalar("v2", &ImportGptq::v2)};
 };
 
 struct ImportAwq {
@@ -79,8 +79,8 @@ struct ImportAwq {
   index group = 0;
 
   static constexpr std::string_view name = "import_awq";
-  static constexpr auto fields = std::tuple{in("qweight", &ImportAwq::qweight), in("qzeros", &ImportAwq::qzeros),
-                                            in("scales", &ImportAwq::scales), scalar("group", &ImportAwq::group)};
+  static constexpr auto fields = FieldList{in("qweight", &ImportAwq::qweight), in("qzeros", &ImportAwq::qzeros),
+                                           in("scales", &ImportAwq::scales), scalar("group", &ImportAwq::group)};
 };
 
 // Rows of a GGUF tensor, as they lie in the file.
@@ -90,8 +90,8 @@ struct ImportGguf {
   FloatType scales = FloatType::own;  // own: the type that holds them exactly
 
   static constexpr std::string_view name = "import_gguf";
-  static constexpr auto fields = std::tuple{in("rows", &ImportGguf::rows), scalar("type", &ImportGguf::type),
-                                            scalar("scales", &ImportGguf::scales)};
+  static constexpr auto fields = FieldList{in("rows", &ImportGguf::rows), scalar("type", &ImportGguf::type),
+                                           scalar("scales", &ImportGguf::scales)};
 };
 
 // B of com.microsoft's MatMulNBits.
@@ -104,12 +104,12 @@ struct ImportOnnx {
   index bits = 4;
 
   static constexpr std::string_view name = "import_onnx";
-  static constexpr auto fields = std::tuple{in("b", &ImportOnnx::b),
-                                            in("scales", &ImportOnnx::scales),
-                                            optional_in("zero_points", &ImportOnnx::zero_points),
-                                            scalar("k", &ImportOnnx::k),
-                                            scalar("group", &ImportOnnx::group),
-                                            scalar("bits", &ImportOnnx::bits)};
+  static constexpr auto fields = FieldList{in("b", &ImportOnnx::b),
+                                           in("scales", &ImportOnnx::scales),
+                                           optional_in("zero_points", &ImportOnnx::zero_points),
+                                           scalar("k", &ImportOnnx::k),
+                                           scalar("group", &ImportOnnx::group),
+                                           scalar("bits", &ImportOnnx::bits)};
 };
 
 struct PackerRow {

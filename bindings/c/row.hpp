@@ -26,12 +26,12 @@ template <class View> View view_of(const AnyView& any) {
 
 template <class Op, std::size_t i> void set(void* bound, const Value& value) {
   auto& target = *static_cast<Rebound<Op>*>(bound);
-  auto& member = target.op.*(std::get<i>(fields_of<Op>).member);
+  auto& member = target.op.*(fields_of<Op>.template at<i>().member);
   using T = std::remove_reference_t<decltype(member)>;
   if constexpr (ViewLike<T>) {
     member = view_of<T>(value.view);
   } else if constexpr (ListOfViews<T>) {
-    auto& views = std::get<i>(target.lists).views;
+    auto& views = target.lists.template at<i>().views;
     for (const AnyView& any : value.list) views.push_back(view_of<typename T::value_type>(any));
     member = views;
   } else if constexpr (std::is_same_v<T, float>) {
@@ -43,7 +43,7 @@ template <class Op, std::size_t i> void set(void* bound, const Value& value) {
 }
 
 template <class Op, std::size_t i> constexpr FieldRow field_row() {
-  constexpr auto& field = std::get<i>(fields_of<Op>);
+  constexpr auto& field = fields_of<Op>.template at<i>();
   using T = std::remove_cvref_t<decltype(std::declval<Op&>().*(field.member))>;
   FieldRow row{.name = field.name.data(), .role = field.role, .kind = INLAY_TENSOR, .set = set<Op, i>};
   if constexpr (ViewLike<T>) {
@@ -70,7 +70,7 @@ template <class Op, std::size_t i> constexpr FieldRow field_row() {
   return row;
 }
 
-template <class Op> inline constexpr std::size_t field_count = std::tuple_size_v<decltype(Op::fields)>;
+template <class Op> inline constexpr std::size_t field_count = Op::fields.count;
 template <class Op> inline constexpr auto field_rows = []<std::size_t... i>(std::index_sequence<i...>) {
   static_assert(sizeof...(i) <= max_fields);
   return std::array{field_row<Op, i>()...};

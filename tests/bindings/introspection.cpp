@@ -39,7 +39,7 @@ TYPED_TEST(Rows, have_the_fields_of_the_operator) {
   const std::string name(Op::name);
   std::size_t count = 0, i = 0;
   ASSERT_EQ(inlay_field_count(name.c_str(), &count), INLAY_OK);
-  EXPECT_EQ(count, std::tuple_size_v<decltype(Op::fields)>);
+  EXPECT_EQ(count, Op::fields.count);
   const Op made{};
   for_each_field(made, [&](const auto& declared, const auto& value) {
     using T = std::remove_cvref_t<decltype(value)>;

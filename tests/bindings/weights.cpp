@@ -346,7 +346,7 @@ template <class... Packers> void expect_rows() {
         EXPECT_EQ(inlay_packer_name(at++), Packers::name);
         std::size_t count = 0, i = 0;
         ASSERT_EQ(inlay_field_count(Packers::name.data(), &count), INLAY_OK) << inlay_message();
-        EXPECT_EQ(count, std::tuple_size_v<decltype(Packers::fields)>);
+        EXPECT_EQ(count, Packers::fields.count);
         inlay_field field{};
         field.size = sizeof field;
         const Packers made{};

@@ -17,12 +17,12 @@ struct Blend {
   float ratio = 0.5f;
   index groups = 1;
 
-  static constexpr auto fields = std::tuple{in("a", &Blend::a),
-                                            optional_in("weight", &Blend::weight),
-                                            out("y", &Blend::y),
-                                            optional_out("log", &Blend::log),
-                                            scalar("ratio", &Blend::ratio),
-                                            scalar("groups", &Blend::groups)};
+  static constexpr auto fields = FieldList{in("a", &Blend::a),
+                                           optional_in("weight", &Blend::weight),
+                                           out("y", &Blend::y),
+                                           optional_out("log", &Blend::log),
+                                           scalar("ratio", &Blend::ratio),
+                                           scalar("groups", &Blend::groups)};
 };
 
 Status check(const Blend& op) {

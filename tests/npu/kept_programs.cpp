@@ -84,7 +84,7 @@ template <class Op> class KeptPrograms : public ::testing::Test {
 
   // The struct with each of its fields changed alone, and its memory as it was afterwards.
   void expect_each_field_counts(const Npu& kept, Draw& d, Op op) {
-    std::apply([&](const auto&... field) { (change(kept, d, op, field), ...); }, Op::fields);
+    Op::fields.for_each([&](const auto& field) { change(kept, d, op, field); });
     std::vector<index> extents;
     for_each_view(op, [&](const auto&, const auto& view) {
       for (const index extent : view.extents)

@@ -137,6 +137,10 @@ Status PythonKernel::restart() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Status(StatusCode::internal, "--kernel: there is no socket for Python");
   process_ = fork();
+  if (process_ < 0) {
+    close(ends[0]), close(ends[1]);
+    return Status(StatusCode::internal, "--kernel: there is no process for Python");
+  }
   if (process_ == 0) {
     fcntl(ends[1], F_SETFD, 0);
     const std::string number = std::to_string(ends[1]);

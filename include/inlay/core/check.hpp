@@ -313,7 +313,7 @@ class Demands {
 template <class Op> class Check : public Demands {
  public:
   explicit Check(const Op& op) : Demands(&op, name_of) {
-    static_assert(std::tuple_size_v<decltype(Op::fields)> <= max_fields);
+    static_assert(Op::fields.count <= max_fields);
     for_each_field(op, [&](const auto& field, const auto& value) {
       using Value = std::remove_cvref_t<decltype(value)>;
       if constexpr (ViewLike<Value>) {

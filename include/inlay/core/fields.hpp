@@ -2,13 +2,14 @@
 // read that list.
 //
 //   static constexpr std::string_view name = "rms_norm";
-//   static constexpr auto fields = std::tuple{in("x", &RmsNorm::x), out("y", &RmsNorm::y),
-//                                             scalar("eps", &RmsNorm::eps)};
+//   static constexpr auto fields = FieldList{in("x", &RmsNorm::x), out("y", &RmsNorm::y),
+//                                            scalar("eps", &RmsNorm::eps)};
 #pragma once
 
+#include <cstddef>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <inlay/core/inline.hpp>
 
@@ -57,6 +58,37 @@ template <class Op, class T> constexpr Field<Op, T> scalar(std::string_view name
 
 }  // namespace INLAY_UNIT_ISA
 
+namespace detail {
+
+template <std::size_t i, class Op, class T> struct FieldAt { Field<Op, T> field; };
+
+template <class Places, class Op, class... Ts> struct FieldsAt;
+template <std::size_t... i, class Op, class... Ts>
+struct FieldsAt<std::index_sequence<i...>, Op, Ts...> : FieldAt<i, Op, Ts>... {
+  INLAY_INLINE constexpr FieldsAt(const Field<Op, Ts>&... fields) : FieldAt<i, Op, Ts>{fields}... {}
+
+  template <class Visit> INLAY_INLINE constexpr void for_each(Visit&& visit) const {
+    (visit(FieldAt<i, Op, Ts>::field), ...);
+  }
+};
+
+template <std::size_t i, class Op, class T>
+INLAY_INLINE constexpr const Field<Op, T>& field_at(const FieldAt<i, Op, T>& place) {
+  return place.field;
+}
+
+}  // namespace detail
+
+// The fields of an operator, in order. A std::tuple of them works as well, and is half of what a compiler does for a
+// program of many operators: its constructors ask of twenty types whether each converts to each.
+template <class Op, class... Ts> struct FieldList : detail::FieldsAt<std::index_sequence_for<Ts...>, Op, Ts...> {
+  using detail::FieldsAt<std::index_sequence_for<Ts...>, Op, Ts...>::FieldsAt;
+  static constexpr std::size_t count = sizeof...(Ts);
+
+  template <std::size_t i> INLAY_INLINE constexpr const auto& at() const { return detail::field_at<i>(*this); }
+};
+template <class Op, class... Ts> FieldList(Field<Op, Ts>...) -> FieldList<Op, Ts...>;
+
 // What a field's type tells at compile time, where its role is known at run time only.
 template <class T>
 concept ViewLike = requires(const T& t) {
@@ -77,8 +109,7 @@ template <class Op> INLAY_HIDDEN inline constexpr auto fields_of = Op::fields;
 
 // Calls visit(field, value) for each field of `op`, in order.
 template <class Op, class Visit> constexpr void for_each_field(Op& op, Visit&& visit) {
-  std::apply([&](const auto&... field) { (visit(field, op.*(field.member)), ...); },
-             fields_of<std::remove_const_t<Op>>);
+  fields_of<std::remove_const_t<Op>>.for_each([&](const auto& field) { visit(field, op.*(field.member)); });
 }
 
 // Calls visit(field, view) for each view, those in lists too. A scalar is no view.
@@ -93,7 +124,7 @@ template <class Op, class Visit> constexpr void for_each_view(Op& op, Visit&& vi
 }
 
 // Is there no element to write? Then there is nothing to compute, whatever the other extents are.
-template <class Op> constexpr bool writes_nothing(const Op& op) {
+template <class Op> bool writes_nothing(const Op& op) {
   bool nothing = true;
   for_each_field(op, [&](const auto& field, const auto& value) {
     if constexpr (ViewLike<std::remove_cvref_t<decltype(value)>>)

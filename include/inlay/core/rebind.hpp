@@ -7,7 +7,7 @@
 // SwapBlocks' pairs, which always lie with the host) is copied; a view that was left out stays left out.
 #pragma once
 
-#include <tuple>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -36,10 +36,22 @@ struct InSpace<Op<Source, Target>, To> {
 template <class T> struct ListStorage {};
 template <ListOfViews T> struct ListStorage<T> { std::vector<std::remove_const_t<typename T::element_type>> views; };
 
-template <class Op, class Fields> struct ListsOf;
-template <class Op, class... Ts> struct ListsOf<Op, std::tuple<Field<Op, Ts>...>> {
-  using type = std::tuple<ListStorage<Ts>...>;
+// By its place among the fields.
+template <std::size_t i, class T> struct ListAt { [[no_unique_address]] ListStorage<T> list; };
+
+template <class Places, class... Ts> struct ListsAt;
+template <std::size_t... i, class... Ts> struct ListsAt<std::index_sequence<i...>, Ts...> : ListAt<i, Ts>... {
+  template <std::size_t n> INLAY_INLINE auto& at() { return list_at<n>(*this); }
+
+ private:
+  template <std::size_t n, class T> INLAY_INLINE static ListStorage<T>& list_at(ListAt<n, T>& place) {
+    return place.list;
+  }
 };
+
+template <class Fields> struct ListsOf;
+template <class Op, class... Ts>
+struct ListsOf<FieldList<Op, Ts...>> : ListsAt<std::index_sequence_for<Ts...>, Ts...> {};
 
 }  // namespace detail
 
@@ -55,7 +67,7 @@ template <class Op> using SpaceOfOp = typename detail::InSpace<std::remove_cvref
 // An operator and the lists that it looks at. May be moved, not copied: a copy's lists would be the original's.
 template <class Op> struct Rebound {
   Op op;
-  typename detail::ListsOf<Op, std::remove_const_t<decltype(Op::fields)>>::type lists = {};
+  detail::ListsOf<std::remove_const_t<decltype(Op::fields)>> lists = {};
 
   Rebound() = default;
   Rebound(Rebound&&) = default;
@@ -67,29 +79,26 @@ inline namespace INLAY_UNIT_ISA {
 template <class To, class Op, class Move> Rebound<InSpace<Op, To>> rebind(const Op& op, Move&& move) {
   using Moved = InSpace<Op, To>;
   Rebound<Moved> result;
-  constexpr std::size_t count = std::tuple_size_v<decltype(Moved::fields)>;
-  const auto one = [&]<std::size_t i>(std::integral_constant<std::size_t, i>) {
-    constexpr auto& from_field = std::get<i>(fields_of<Op>);
-    constexpr auto& to_field = std::get<i>(fields_of<Moved>);
-    const auto& from = op.*(from_field.member);
-    auto& to = result.op.*(to_field.member);
-    using From = std::remove_cvref_t<decltype(from)>;
-    using Target = std::remove_cvref_t<decltype(to)>;
+  // Once for each type of a field, not for each field.
+  const auto one = [&]<class From, class Target>(const auto& field, const From& from, Target& to, auto& list) {
     if constexpr (std::is_same_v<From, Target>) {
       to = from;
     } else if constexpr (ListOfViews<From>) {
-      auto& views = std::get<i>(result.lists).views;
-      views.reserve(from.size());
-      for (const auto& view : from) views.push_back(move(from_field, view));
-      to = views;
+      list.views.reserve(from.size());
+      for (const auto& view : from) list.views.push_back(move(field, view));
+      to = list.views;
     } else if (from.present()) {
-      to = move(from_field, from);
+      to = move(field, from);
     } else {
       to.dtype = from.dtype;
     }
   };
-  [&]<std::size_t... i>(std::index_sequence<i...>) { (one(std::integral_constant<std::size_t, i>{}), ...); }
-  (std::make_index_sequence<count>{});
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (one(fields_of<Op>.template at<i>(), op.*(fields_of<Op>.template at<i>().member),
+         result.op.*(fields_of<Moved>.template at<i>().member), result.lists.template at<i>()),
+     ...);
+  }
+  (std::make_index_sequence<Moved::fields.count>{});
   return result;
 }
 

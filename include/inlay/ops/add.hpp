@@ -16,7 +16,7 @@ template <class Space = Host> struct Add {
   View<2, Space> y;       // [tokens, dim]       a's type; may be a or b itself
 
   static constexpr std::string_view name = "add";
-  static constexpr auto fields = std::tuple{in("a", &Add::a), in("b", &Add::b), out("y", &Add::y)};
+  static constexpr auto fields = FieldList{in("a", &Add::a), in("b", &Add::b), out("y", &Add::y)};
 };
 
 inline namespace INLAY_UNIT_ISA {

@@ -22,12 +22,12 @@ template <class Space = Host> struct Dequantize {
   index column_group = 0;
 
   static constexpr std::string_view name = "dequantize";
-  static constexpr auto fields = std::tuple{in("x", &Dequantize::x),
-                                            in("scale", &Dequantize::scale),
-                                            optional_in("zero", &Dequantize::zero),
-                                            out("y", &Dequantize::y),
-                                            scalar("row_group", &Dequantize::row_group),
-                                            scalar("column_group", &Dequantize::column_group)};
+  static constexpr auto fields = FieldList{in("x", &Dequantize::x),
+                                           in("scale", &Dequantize::scale),
+                                           optional_in("zero", &Dequantize::zero),
+                                           out("y", &Dequantize::y),
+                                           scalar("row_group", &Dequantize::row_group),
+                                           scalar("column_group", &Dequantize::column_group)};
 };
 
 inline namespace INLAY_UNIT_ISA {

@@ -28,9 +28,9 @@ template <class Space = Host> struct Embedding {
 
   static constexpr std::string_view name = "embedding";
   static constexpr auto fields =
-      std::tuple{in("table", &Embedding::table),       optional_in("row_scale", &Embedding::row_scale),
-                 in("ids", &Embedding::ids),           out("y", &Embedding::y),
-                 scalar("format", &Embedding::format), scalar("scale", &Embedding::scale)};
+      FieldList{in("table", &Embedding::table),       optional_in("row_scale", &Embedding::row_scale),
+                in("ids", &Embedding::ids),           out("y", &Embedding::y),
+                scalar("format", &Embedding::format), scalar("scale", &Embedding::scale)};
 };
 
 inline namespace INLAY_UNIT_ISA {

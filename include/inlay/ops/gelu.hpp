@@ -32,15 +32,15 @@ template <class Space = Host> struct Gelu {
   float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;  // of xielu, eps 0 or less; else 0
 
   static constexpr std::string_view name = "gelu";
-  static constexpr auto fields = std::tuple{in("x", &Gelu::x),
-                                            optional_in("up", &Gelu::up),
-                                            out("y", &Gelu::y),
-                                            scalar("form", &Gelu::form),
-                                            scalar("cap", &Gelu::cap),
-                                            scalar("alpha_p", &Gelu::alpha_p),
-                                            scalar("alpha_n", &Gelu::alpha_n),
-                                            scalar("beta", &Gelu::beta),
-                                            scalar("eps", &Gelu::eps)};
+  static constexpr auto fields = FieldList{in("x", &Gelu::x),
+                                           optional_in("up", &Gelu::up),
+                                           out("y", &Gelu::y),
+                                           scalar("form", &Gelu::form),
+                                           scalar("cap", &Gelu::cap),
+                                           scalar("alpha_p", &Gelu::alpha_p),
+                                           scalar("alpha_n", &Gelu::alpha_n),
+                                           scalar("beta", &Gelu::beta),
+                                           scalar("eps", &Gelu::eps)};
 };
 
 inline namespace INLAY_UNIT_ISA {

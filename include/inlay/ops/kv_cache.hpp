@@ -34,13 +34,13 @@ template <class Space = Host> struct ReshapeAndCache {
   View<3, Space> v_scale = {};       // [blocks, kv_heads, block_size] f32
 
   static constexpr std::string_view name = "reshape_and_cache";
-  static constexpr auto fields = std::tuple{in("k", &ReshapeAndCache::k),
-                                            optional_in("v", &ReshapeAndCache::v),
-                                            inout("k_cache", &ReshapeAndCache::k_cache),
-                                            optional_out("v_cache", &ReshapeAndCache::v_cache),
-                                            in("slot_mapping", &ReshapeAndCache::slot_mapping),
-                                            optional_out("k_scale", &ReshapeAndCache::k_scale),
-                                            optional_out("v_scale", &ReshapeAndCache::v_scale)};
+  static constexpr auto fields = FieldList{in("k", &ReshapeAndCache::k),
+                                           optional_in("v", &ReshapeAndCache::v),
+                                           inout("k_cache", &ReshapeAndCache::k_cache),
+                                           optional_out("v_cache", &ReshapeAndCache::v_cache),
+                                           in("slot_mapping", &ReshapeAndCache::slot_mapping),
+                                           optional_out("k_scale", &ReshapeAndCache::k_scale),
+                                           optional_out("v_scale", &ReshapeAndCache::v_scale)};
 };
 
 template <class Space = Host> struct CopyBlocks {
@@ -52,9 +52,9 @@ template <class Space = Host> struct CopyBlocks {
 
   static constexpr std::string_view name = "copy_blocks";
   static constexpr auto fields =
-      std::tuple{inout("k_cache", &CopyBlocks::k_cache), optional_out("v_cache", &CopyBlocks::v_cache),
-                 optional_out("k_scale", &CopyBlocks::k_scale), optional_out("v_scale", &CopyBlocks::v_scale),
-                 in("pairs", &CopyBlocks::pairs)};
+      FieldList{inout("k_cache", &CopyBlocks::k_cache), optional_out("v_cache", &CopyBlocks::v_cache),
+                optional_out("k_scale", &CopyBlocks::k_scale), optional_out("v_scale", &CopyBlocks::v_scale),
+                in("pairs", &CopyBlocks::pairs)};
 };
 
 // One tensor at a time: keys, values, or scales as scales_cache(). Host to device and back, or within
@@ -65,8 +65,8 @@ template <class Source = Host, class Target = Source> struct SwapBlocks {
   ConstView<2> pairs;             // [pairs, 2] i64: block of source, block of target; no target twice
 
   static constexpr std::string_view name = "swap_blocks";
-  static constexpr auto fields = std::tuple{in("source", &SwapBlocks::source), inout("target", &SwapBlocks::target),
-                                            in("pairs", &SwapBlocks::pairs)};
+  static constexpr auto fields = FieldList{in("source", &SwapBlocks::source), inout("target", &SwapBlocks::target),
+                                           in("pairs", &SwapBlocks::pairs)};
 };
 
 namespace detail {

@@ -28,12 +28,12 @@ template <class Space = Host> struct LayerNorm {
   float eps = 1e-5f;                // >= 0
 
   static constexpr std::string_view name = "layer_norm";
-  static constexpr auto fields = std::tuple{in("x", &LayerNorm::x),
-                                            optional_in("weight", &LayerNorm::weight),
-                                            optional_in("bias", &LayerNorm::bias),
-                                            optional_out("residual", &LayerNorm::residual),
-                                            out("y", &LayerNorm::y),
-                                            scalar("eps", &LayerNorm::eps)};
+  static constexpr auto fields = FieldList{in("x", &LayerNorm::x),
+                                           optional_in("weight", &LayerNorm::weight),
+                                           optional_in("bias", &LayerNorm::bias),
+                                           optional_out("residual", &LayerNorm::residual),
+                                           out("y", &LayerNorm::y),
+                                           scalar("eps", &LayerNorm::eps)};
 };
 
 inline namespace INLAY_UNIT_ISA {

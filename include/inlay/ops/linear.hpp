@@ -69,13 +69,13 @@ template <class Space = Host> struct Linear {
   LinearCompute compute = LinearCompute::exact_float;
 
   static constexpr std::string_view name = "linear";
-  static constexpr auto fields = std::tuple{in("x", &Linear::x),
-                                            optional_in("weight", &Linear::weight),
-                                            optional_in("weight_rows", &Linear::weight_rows),
-                                            optional_in("bias", &Linear::bias),
-                                            optional_in("expert_ends", &Linear::expert_ends),
-                                            out("y", &Linear::y),
-                                            scalar("compute", &Linear::compute)};
+  static constexpr auto fields = FieldList{in("x", &Linear::x),
+                                           optional_in("weight", &Linear::weight),
+                                           optional_in("weight_rows", &Linear::weight_rows),
+                                           optional_in("bias", &Linear::bias),
+                                           optional_in("expert_ends", &Linear::expert_ends),
+                                           out("y", &Linear::y),
+                                           scalar("compute", &Linear::compute)};
   static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
 
   INLAY_INLINE constexpr index experts() const { return expert_ends.present() ? expert_ends.extents[0] : 1; }

@@ -63,20 +63,20 @@ template <class Space = Host> struct LinearInt8 {
   bool shadow_outliers = false;           // float x with a static x_scale only
 
   static constexpr std::string_view name = "linear_int8";
-  static constexpr auto fields = std::tuple{in("x", &LinearInt8::x),
-                                            optional_in("x_scale", &LinearInt8::x_scale),
-                                            optional_in("x_zero", &LinearInt8::x_zero),
-                                            in("weight", &LinearInt8::weight),
-                                            in("weight_sum", &LinearInt8::weight_sum),
-                                            optional_in("weight_scale", &LinearInt8::weight_scale),
-                                            optional_in("weight_zero", &LinearInt8::weight_zero),
-                                            optional_in("bias", &LinearInt8::bias),
-                                            optional_in("expert_ends", &LinearInt8::expert_ends),
-                                            out("y", &LinearInt8::y),
-                                            optional_in("y_scale", &LinearInt8::y_scale),
-                                            optional_in("y_zero", &LinearInt8::y_zero),
-                                            scalar("asymmetric", &LinearInt8::asymmetric),
-                                            scalar("shadow_outliers", &LinearInt8::shadow_outliers)};
+  static constexpr auto fields = FieldList{in("x", &LinearInt8::x),
+                                           optional_in("x_scale", &LinearInt8::x_scale),
+                                           optional_in("x_zero", &LinearInt8::x_zero),
+                                           in("weight", &LinearInt8::weight),
+                                           in("weight_sum", &LinearInt8::weight_sum),
+                                           optional_in("weight_scale", &LinearInt8::weight_scale),
+                                           optional_in("weight_zero", &LinearInt8::weight_zero),
+                                           optional_in("bias", &LinearInt8::bias),
+                                           optional_in("expert_ends", &LinearInt8::expert_ends),
+                                           out("y", &LinearInt8::y),
+                                           optional_in("y_scale", &LinearInt8::y_scale),
+                                           optional_in("y_zero", &LinearInt8::y_zero),
+                                           scalar("asymmetric", &LinearInt8::asymmetric),
+                                           scalar("shadow_outliers", &LinearInt8::shadow_outliers)};
 
   INLAY_INLINE constexpr index experts() const { return expert_ends.present() ? expert_ends.extents[0] : 1; }
 };

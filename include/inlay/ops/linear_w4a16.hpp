@@ -90,19 +90,19 @@ template <class Space = Host> struct LinearW4a16 {
   W4Compute compute = W4Compute::exact_float;
 
   static constexpr std::string_view name = "linear_w4a16";
-  static constexpr auto fields = std::tuple{in("x", &LinearW4a16::x),
-                                            in("codes", &LinearW4a16::codes),
-                                            in("scales", &LinearW4a16::scales),
-                                            optional_in("zeros", &LinearW4a16::zeros),
-                                            optional_in("offsets", &LinearW4a16::offsets),
-                                            optional_in("codebook", &LinearW4a16::codebook),
-                                            optional_in("perm", &LinearW4a16::perm),
-                                            optional_in("bias", &LinearW4a16::bias),
-                                            optional_in("expert_ends", &LinearW4a16::expert_ends),
-                                            out("y", &LinearW4a16::y),
-                                            scalar("group", &LinearW4a16::group),
-                                            scalar("bits", &LinearW4a16::bits),
-                                            scalar("compute", &LinearW4a16::compute)};
+  static constexpr auto fields = FieldList{in("x", &LinearW4a16::x),
+                                           in("codes", &LinearW4a16::codes),
+                                           in("scales", &LinearW4a16::scales),
+                                           optional_in("zeros", &LinearW4a16::zeros),
+                                           optional_in("offsets", &LinearW4a16::offsets),
+                                           optional_in("codebook", &LinearW4a16::codebook),
+                                           optional_in("perm", &LinearW4a16::perm),
+                                           optional_in("bias", &LinearW4a16::bias),
+                                           optional_in("expert_ends", &LinearW4a16::expert_ends),
+                                           out("y", &LinearW4a16::y),
+                                           scalar("group", &LinearW4a16::group),
+                                           scalar("bits", &LinearW4a16::bits),
+                                           scalar("compute", &LinearW4a16::compute)};
   static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::neon_dotprod, Isa::neon_i8mm};
 
   INLAY_INLINE constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }

@@ -29,8 +29,8 @@ template <class Space = Host> struct MergeStates {
 
   static constexpr std::string_view name = "merge_states";
   static constexpr auto fields =
-      std::tuple{in("partial_out", &MergeStates::partial_out), in("partial_lse", &MergeStates::partial_lse),
-                 inlay::out("out", &MergeStates::out), optional_out("lse", &MergeStates::lse)};
+      FieldList{in("partial_out", &MergeStates::partial_out), in("partial_lse", &MergeStates::partial_lse),
+                inlay::out("out", &MergeStates::out), optional_out("lse", &MergeStates::lse)};
 };
 
 inline namespace INLAY_UNIT_ISA {

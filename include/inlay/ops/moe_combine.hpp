@@ -28,12 +28,12 @@ template <class Space = Host> struct MoeCombine {
   View<2, Space> y;                      // [tokens, dim]    f32 or x's type; may be shared itself
 
   static constexpr std::string_view name = "moe_combine";
-  static constexpr auto fields = std::tuple{in("x", &MoeCombine::x),
-                                            in("rows", &MoeCombine::rows),
-                                            in("weights", &MoeCombine::weights),
-                                            optional_in("shared", &MoeCombine::shared),
-                                            optional_in("shared_gate", &MoeCombine::shared_gate),
-                                            out("y", &MoeCombine::y)};
+  static constexpr auto fields = FieldList{in("x", &MoeCombine::x),
+                                           in("rows", &MoeCombine::rows),
+                                           in("weights", &MoeCombine::weights),
+                                           optional_in("shared", &MoeCombine::shared),
+                                           optional_in("shared_gate", &MoeCombine::shared_gate),
+                                           out("y", &MoeCombine::y)};
 };
 
 inline namespace INLAY_UNIT_ISA {

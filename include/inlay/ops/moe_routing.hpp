@@ -63,20 +63,20 @@ template <class Space = Host> struct MoeRouting {
   float jitter = 0;  // 0 or more with sparsemixer, else 0
 
   static constexpr std::string_view name = "moe_routing";
-  static constexpr auto fields = std::tuple{in("logits", &MoeRouting::logits),
-                                            optional_in("bias", &MoeRouting::bias),
-                                            out("weights", &MoeRouting::weights),
-                                            out("ids", &MoeRouting::ids),
-                                            out("rows", &MoeRouting::rows),
-                                            out("row_tokens", &MoeRouting::row_tokens),
-                                            out("expert_ends", &MoeRouting::expert_ends),
-                                            scalar("score", &MoeRouting::score),
-                                            scalar("groups", &MoeRouting::groups),
-                                            scalar("groups_kept", &MoeRouting::groups_kept),
-                                            scalar("group_score", &MoeRouting::group_score),
-                                            scalar("renormalize", &MoeRouting::renormalize),
-                                            scalar("scale", &MoeRouting::scale),
-                                            scalar("jitter", &MoeRouting::jitter)};
+  static constexpr auto fields = FieldList{in("logits", &MoeRouting::logits),
+                                           optional_in("bias", &MoeRouting::bias),
+                                           out("weights", &MoeRouting::weights),
+                                           out("ids", &MoeRouting::ids),
+                                           out("rows", &MoeRouting::rows),
+                                           out("row_tokens", &MoeRouting::row_tokens),
+                                           out("expert_ends", &MoeRouting::expert_ends),
+                                           scalar("score", &MoeRouting::score),
+                                           scalar("groups", &MoeRouting::groups),
+                                           scalar("groups_kept", &MoeRouting::groups_kept),
+                                           scalar("group_score", &MoeRouting::group_score),
+                                           scalar("renormalize", &MoeRouting::renormalize),
+                                           scalar("scale", &MoeRouting::scale),
+                                           scalar("jitter", &MoeRouting::jitter)};
 };
 
 inline namespace INLAY_UNIT_ISA {

@@ -43,24 +43,24 @@ template <class Space = Host> struct PagedAttention {
   BiasOrder bias_order = BiasOrder::scale_bias_softcap;
 
   static constexpr std::string_view name = "paged_attention";
-  static constexpr auto fields = std::tuple{in("q", &PagedAttention::q),
-                                            in("k", &PagedAttention::k),
-                                            in("v", &PagedAttention::v),
-                                            in("block_table", &PagedAttention::block_table),
-                                            in("kv_lens", &PagedAttention::kv_lens),
-                                            inlay::out("out", &PagedAttention::out),
-                                            optional_out("lse", &PagedAttention::lse),
-                                            optional_in("k_scale", &PagedAttention::k_scale),
-                                            optional_in("v_scale", &PagedAttention::v_scale),
-                                            optional_in("alibi_slopes", &PagedAttention::alibi_slopes),
-                                            optional_in("sinks", &PagedAttention::sinks),
-                                            scalar("scale", &PagedAttention::scale),
-                                            scalar("k_tensor_scale", &PagedAttention::k_tensor_scale),
-                                            scalar("v_tensor_scale", &PagedAttention::v_tensor_scale),
-                                            scalar("softcap", &PagedAttention::softcap),
-                                            scalar("window_left", &PagedAttention::window_left),
-                                            scalar("partition", &PagedAttention::partition),
-                                            scalar("bias_order", &PagedAttention::bias_order)};
+  static constexpr auto fields = FieldList{in("q", &PagedAttention::q),
+                                           in("k", &PagedAttention::k),
+                                           in("v", &PagedAttention::v),
+                                           in("block_table", &PagedAttention::block_table),
+                                           in("kv_lens", &PagedAttention::kv_lens),
+                                           inlay::out("out", &PagedAttention::out),
+                                           optional_out("lse", &PagedAttention::lse),
+                                           optional_in("k_scale", &PagedAttention::k_scale),
+                                           optional_in("v_scale", &PagedAttention::v_scale),
+                                           optional_in("alibi_slopes", &PagedAttention::alibi_slopes),
+                                           optional_in("sinks", &PagedAttention::sinks),
+                                           scalar("scale", &PagedAttention::scale),
+                                           scalar("k_tensor_scale", &PagedAttention::k_tensor_scale),
+                                           scalar("v_tensor_scale", &PagedAttention::v_tensor_scale),
+                                           scalar("softcap", &PagedAttention::softcap),
+                                           scalar("window_left", &PagedAttention::window_left),
+                                           scalar("partition", &PagedAttention::partition),
+                                           scalar("bias_order", &PagedAttention::bias_order)};
 
   // What a row of block_table reaches, as far as kv_lens can say.
   [[gnu::always_inline]] index max_kv_len() const {

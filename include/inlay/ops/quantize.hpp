@@ -38,14 +38,14 @@ template <class Space = Host> struct Quantize {
   index column_group = 0;          // columns that share a scale; 0: likewise
 
   static constexpr std::string_view name = "quantize";
-  static constexpr auto fields = std::tuple{in("x", &Quantize::x),
-                                            optional_in("scale", &Quantize::scale),
-                                            optional_in("zero", &Quantize::zero),
-                                            out("y", &Quantize::y),
-                                            optional_out("row_scale", &Quantize::row_scale),
-                                            optional_out("row_zero", &Quantize::row_zero),
-                                            scalar("row_group", &Quantize::row_group),
-                                            scalar("column_group", &Quantize::column_group)};
+  static constexpr auto fields = FieldList{in("x", &Quantize::x),
+                                           optional_in("scale", &Quantize::scale),
+                                           optional_in("zero", &Quantize::zero),
+                                           out("y", &Quantize::y),
+                                           optional_out("row_scale", &Quantize::row_scale),
+                                           optional_out("row_zero", &Quantize::row_zero),
+                                           scalar("row_group", &Quantize::row_group),
+                                           scalar("column_group", &Quantize::column_group)};
 };
 
 namespace detail {

@@ -32,14 +32,14 @@ template <class Space = Host> struct RmsNorm {
   float weight_offset = 0;  // 1 for Gemma
 
   static constexpr std::string_view name = "rms_norm";
-  static constexpr auto fields = std::tuple{in("x", &RmsNorm::x),
-                                            in("weight", &RmsNorm::weight),
-                                            optional_out("residual", &RmsNorm::residual),
-                                            out("y", &RmsNorm::y),
-                                            optional_out("y_scale", &RmsNorm::y_scale),
-                                            scalar("heads", &RmsNorm::heads),
-                                            scalar("eps", &RmsNorm::eps),
-                                            scalar("weight_offset", &RmsNorm::weight_offset)};
+  static constexpr auto fields = FieldList{in("x", &RmsNorm::x),
+                                           in("weight", &RmsNorm::weight),
+                                           optional_out("residual", &RmsNorm::residual),
+                                           out("y", &RmsNorm::y),
+                                           optional_out("y_scale", &RmsNorm::y_scale),
+                                           scalar("heads", &RmsNorm::heads),
+                                           scalar("eps", &RmsNorm::eps),
+                                           scalar("weight_offset", &RmsNorm::weight_offset)};
 };
 
 inline namespace INLAY_UNIT_ISA {

@@ -33,12 +33,12 @@ template <class Space = Host> struct RopeTable {
   float magnitude = 1;            // YaRN's and LongRoPE's attention factor
 
   static constexpr std::string_view name = "rope_table";
-  static constexpr auto fields = std::tuple{in("positions", &RopeTable::positions),
-                                            in("inv_freq", &RopeTable::inv_freq),
-                                            optional_in("axis", &RopeTable::axis),
-                                            out("cos", &RopeTable::cos),
-                                            out("sin", &RopeTable::sin),
-                                            scalar("magnitude", &RopeTable::magnitude)};
+  static constexpr auto fields = FieldList{in("positions", &RopeTable::positions),
+                                           in("inv_freq", &RopeTable::inv_freq),
+                                           optional_in("axis", &RopeTable::axis),
+                                           out("cos", &RopeTable::cos),
+                                           out("sin", &RopeTable::sin),
+                                           scalar("magnitude", &RopeTable::magnitude)};
 };
 
 template <class Space = Host> struct Rope {
@@ -51,13 +51,13 @@ template <class Space = Host> struct Rope {
   bool interleaved = false;
 
   static constexpr std::string_view name = "rope";
-  static constexpr auto fields = std::tuple{in("x", &Rope::x),
-                                            in("cos", &Rope::cos),
-                                            in("sin", &Rope::sin),
-                                            optional_in("positions", &Rope::positions),
-                                            out("y", &Rope::y),
-                                            scalar("first", &Rope::first),
-                                            scalar("interleaved", &Rope::interleaved)};
+  static constexpr auto fields = FieldList{in("x", &Rope::x),
+                                           in("cos", &Rope::cos),
+                                           in("sin", &Rope::sin),
+                                           optional_in("positions", &Rope::positions),
+                                           out("y", &Rope::y),
+                                           scalar("first", &Rope::first),
+                                           scalar("interleaved", &Rope::interleaved)};
 };
 
 inline namespace INLAY_UNIT_ISA {

@@ -65,27 +65,27 @@ template <class Space = Host> struct Sampling {
   std::int64_t step = 0;  // how many tokens were drawn before: advance it by one for each call
 
   static constexpr std::string_view name = "sampling";
-  static constexpr auto fields = std::tuple{in("logits", &Sampling::logits),
-                                            optional_in("history", &Sampling::history),
-                                            optional_in("prompt_lengths", &Sampling::prompt_lengths),
-                                            optional_in("seeds", &Sampling::seeds),
-                                            optional_in("steps", &Sampling::steps),
-                                            out("tokens", &Sampling::tokens),
-                                            optional_out("probs", &Sampling::probs),
-                                            scalar("temperature", &Sampling::temperature),
-                                            scalar("top_k", &Sampling::top_k),
-                                            scalar("top_p", &Sampling::top_p),
-                                            scalar("min_p", &Sampling::min_p),
-                                            scalar("typical_p", &Sampling::typical_p),
-                                            scalar("top_n_sigma", &Sampling::top_n_sigma),
-                                            scalar("xtc_probability", &Sampling::xtc_probability),
-                                            scalar("xtc_threshold", &Sampling::xtc_threshold),
-                                            scalar("repetition_penalty", &Sampling::repetition_penalty),
-                                            scalar("frequency_penalty", &Sampling::frequency_penalty),
-                                            scalar("presence_penalty", &Sampling::presence_penalty),
-                                            scalar("temperature_last", &Sampling::temperature_last),
-                                            scalar("seed", &Sampling::seed),
-                                            scalar("step", &Sampling::step)};
+  static constexpr auto fields = FieldList{in("logits", &Sampling::logits),
+                                           optional_in("history", &Sampling::history),
+                                           optional_in("prompt_lengths", &Sampling::prompt_lengths),
+                                           optional_in("seeds", &Sampling::seeds),
+                                           optional_in("steps", &Sampling::steps),
+                                           out("tokens", &Sampling::tokens),
+                                           optional_out("probs", &Sampling::probs),
+                                           scalar("temperature", &Sampling::temperature),
+                                           scalar("top_k", &Sampling::top_k),
+                                           scalar("top_p", &Sampling::top_p),
+                                           scalar("min_p", &Sampling::min_p),
+                                           scalar("typical_p", &Sampling::typical_p),
+                                           scalar("top_n_sigma", &Sampling::top_n_sigma),
+                                           scalar("xtc_probability", &Sampling::xtc_probability),
+                                           scalar("xtc_threshold", &Sampling::xtc_threshold),
+                                           scalar("repetition_penalty", &Sampling::repetition_penalty),
+                                           scalar("frequency_penalty", &Sampling::frequency_penalty),
+                                           scalar("presence_penalty", &Sampling::presence_penalty),
+                                           scalar("temperature_last", &Sampling::temperature_last),
+                                           scalar("seed", &Sampling::seed),
+                                           scalar("step", &Sampling::step)};
 };
 
 inline namespace INLAY_UNIT_ISA {

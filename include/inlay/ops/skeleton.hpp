@@ -19,8 +19,8 @@ template <class Space = Host> struct Skeleton {
 
   // Named once: check messages, verify, bindings and plan capture read this list.
   static constexpr std::string_view name = "skeleton";
-  static constexpr auto fields = std::tuple{in("x", &Skeleton::x), optional_in("intercept", &Skeleton::intercept),
-                                            out("y", &Skeleton::y), scalar("slope", &Skeleton::slope)};
+  static constexpr auto fields = FieldList{in("x", &Skeleton::x), optional_in("intercept", &Skeleton::intercept),
+                                           out("y", &Skeleton::y), scalar("slope", &Skeleton::slope)};
 };
 
 inline namespace INLAY_UNIT_ISA {

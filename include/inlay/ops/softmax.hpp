@@ -25,8 +25,8 @@ template <class Space = Host> struct Softmax {
 
   static constexpr std::string_view name = "softmax";
   static constexpr auto fields =
-      std::tuple{in("x", &Softmax::x),  optional_in("mask", &Softmax::mask), optional_in("sink", &Softmax::sink),
-                 out("y", &Softmax::y), scalar("scale", &Softmax::scale),    scalar("log", &Softmax::log)};
+      FieldList{in("x", &Softmax::x),  optional_in("mask", &Softmax::mask), optional_in("sink", &Softmax::sink),
+                out("y", &Softmax::y), scalar("scale", &Softmax::scale),    scalar("log", &Softmax::log)};
 };
 
 inline namespace INLAY_UNIT_ISA {

@@ -24,7 +24,7 @@ template <class Space = Host> struct Swiglu {
   float up_offset = 0;
 
   static constexpr std::string_view name = "swiglu";
-  static constexpr auto fields = std::tuple{
+  static constexpr auto fields = FieldList{
       in("gate", &Swiglu::gate),       in("up", &Swiglu::up),           out("y", &Swiglu::y),
       scalar("alpha", &Swiglu::alpha), scalar("limit", &Swiglu::limit), scalar("up_offset", &Swiglu::up_offset)};
 };

@@ -18,7 +18,7 @@ template <class Op> class Mutator {
   Mutator(Draw& d, Op& op) : d_(d), op_(op) {}
 
   Changes change(int count) {
-    constexpr index fields = static_cast<index>(std::tuple_size_v<decltype(Op::fields)>);
+    constexpr index fields = static_cast<index>(Op::fields.count);
     for (int i = 0; i < count; ++i) {
       const index chosen = d_.below(fields);
       index at = 0;

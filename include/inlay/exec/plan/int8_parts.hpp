@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 
 #include <inlay/core/check.hpp>
 #include <inlay/cpu.hpp>
@@ -30,8 +29,8 @@ template <class Space = Host> struct OutliersOfInt8 {
   View<2, Space> y;             // [tokens, n]  f32; contiguous
 
   static constexpr std::string_view name = "outliers_of_int8";
-  static constexpr auto fields = std::tuple{in("x", &OutliersOfInt8::x), in("x_scale", &OutliersOfInt8::x_scale),
-                                            in("weight", &OutliersOfInt8::weight), out("y", &OutliersOfInt8::y)};
+  static constexpr auto fields = FieldList{in("x", &OutliersOfInt8::x), in("x_scale", &OutliersOfInt8::x_scale),
+                                           in("weight", &OutliersOfInt8::weight), out("y", &OutliersOfInt8::y)};
 };
 template <class Space> Status check(const OutliersOfInt8<Space>& op) {
   return Check(op)
@@ -56,12 +55,12 @@ template <class Space = Host> struct FinishInt8 {
   View<2, Space> y;                  // [tokens, n]  f32; row stride free
 
   static constexpr std::string_view name = "finish_int8";
-  static constexpr auto fields = std::tuple{in("acc", &FinishInt8::acc),
-                                            in("outliers", &FinishInt8::outliers),
-                                            in("x_scale", &FinishInt8::x_scale),
-                                            in("weight_scale", &FinishInt8::weight_scale),
-                                            optional_in("bias", &FinishInt8::bias),
-                                            out("y", &FinishInt8::y)};
+  static constexpr auto fields = FieldList{in("acc", &FinishInt8::acc),
+                                           in("outliers", &FinishInt8::outliers),
+                                           in("x_scale", &FinishInt8::x_scale),
+                                           in("weight_scale", &FinishInt8::weight_scale),
+                                           optional_in("bias", &FinishInt8::bias),
+                                           out("y", &FinishInt8::y)};
 };
 template <class Space> Status check(const FinishInt8<Space>& op) {
   const index tokens = op.y.extents[0], n = op.y.extents[1];
