@@ -2,6 +2,9 @@
 # a compiler's message names the file and line that a person edits. A program is a list of literals that ends one at each
 # #line: compilers need not take a literal beyond 65536 bytes, and the linker keeps one copy of equal ones.
 #
+# A program may bring the declarations of the functions that it names (tests/cl/builtins_of_pocl.py):
+# -D INLAY_CL_DECLARATIONS=<FILE>.
+#
 #   cmake -DROOT=<project> -DSTEMS=<a;b/c> -DOUTPUT=<file> -P embed_cl.cmake
 
 cmake_minimum_required(VERSION 3.22)
@@ -42,6 +45,8 @@ function(flatten file)
   endforeach()
 endfunction()
 
+set(declarations "#ifdef INLAY_CL_DECLARATIONS\n#include INLAY_CL_DECLARATIONS\n#endif\n")
+
 set(all "// Made by cmake/embed_cl.cmake.\n#include \"cl_kernels/runtime/sources.hpp\"\n\n#include <initializer_list>\n\n")
 string(APPEND all "namespace inlay::cl {\n\n")
 string(APPEND all "std::string source(std::string_view stem) {\n")
@@ -58,7 +63,7 @@ foreach(stem IN LISTS STEMS)
   string(REPLACE "${close}" "]" text "${text}")
   string(REPLACE "${semicolon}" ";" text "${text}")
   string(REPLACE "${backslash}" "\\" text "${text}")
-  string(APPEND all "  if (stem == \"${stem}\") join({R\"cl(${text})cl\"});\n")
+  string(APPEND all "  if (stem == \"${stem}\") join({R\"cl(${declarations}${text})cl\"});\n")
 endforeach()
 string(APPEND all "  return all;\n}\n\n}  // namespace inlay::cl\n")
 file(WRITE ${OUTPUT} "${all}")
