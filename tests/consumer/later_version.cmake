@@ -21,7 +21,7 @@ function(make_later source target)
   change(${headers}/core/version.hpp "v[0-9]+_[0-9]+" "v99_0")
   change(${headers}/core/version.hpp "\"[0-9.]+\"" "\"99.0.0\"")
   change(${headers}/ops/rms_norm.hpp "struct RmsNorm {" "struct RmsNorm {\n  index later = 3;")
-  change(${headers}/ops/rms_norm.hpp "std::tuple{" "std::tuple{scalar(\"later\", &RmsNorm::later), ")
+  change(${headers}/ops/rms_norm.hpp "FieldList{" "FieldList{scalar(\"later\", &RmsNorm::later), ")
   change(${headers}/ops/rms_norm.hpp "not_negative\\(op.eps\\)"
     "not_negative(op.eps).that(op.later == 3, op.later, \"must be 3\")")
   change(${headers}/core/threads.hpp "class Threads {" "class Threads {\n  double later_[8] = {};")
