@@ -159,11 +159,11 @@ if [ $# -eq 0 ]; then
   build release "-DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON -DINLAY_CHECK_ONCE=ON -DINLAY_QUICK=ON" ""
   check release
   release_took=$SECONDS
-  in_time "memory, by AddressSanitizer" 65 && sanitized asan "$PWD/build/release"
-  in_time "clang's warnings about what g++ alone has compiled" 25 && clang_reads
-  in_time "races, by ThreadSanitizer" 20 && sanitized tsan "$PWD/build/release"
+  in_time "memory, by AddressSanitizer" 70 && sanitized asan "$PWD/build/release"
+  in_time "clang's warnings about what g++ alone has compiled" 28 && clang_reads
+  in_time "races, by ThreadSanitizer" 22 && sanitized tsan "$PWD/build/release"
   in_time "GPU report" 5 && report
-  in_time "levels of Arm" 20 && arm
+  in_time "levels of Arm" 22 && arm
 fi
 for preset in "$@"; do
   case $preset in
