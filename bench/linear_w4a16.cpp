@@ -11,7 +11,7 @@ enum class Codes { symmetric, zeros, offsets, codebook };
 struct Form {
   const char* name;
   index group, bits;
-  DType scales;
+  DType scales;  // i8: in units of super-blocks
   Codes codes;
 };
 
@@ -24,7 +24,8 @@ void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
     keep(1, first, std::min(w4_panel, shape.n - first), op.y);
     keep_row(panel, op.codes, op.scales);
     if (op.zeros.present()) keep_row(panel, op.zeros);
-    if (op.offsets.present()) keep_row(panel, op.offsets);
+    for (ConstView<3>* view : {&op.offsets, &op.super_scales, &op.super_offsets})
+      if (view->present()) keep_row(panel, *view);
     return op;
   };
   const bool rounds_x = shape.compute == W4Compute::int8_activations;
@@ -37,14 +38,14 @@ void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
 }  // namespace
 
 void add_all() {
-  // GGUF's as import_gguf makes them where nothing else is asked for, and with scales of f16.
+  // GGUF's as import_gguf makes them where nothing else is asked for, and the K formats with scales of f16.
   const Form forms[] = {
       {"gptq_g128", 128, 4, DType::f16, Codes::zeros}, {"q4_0", 32, 4, DType::f16, Codes::symmetric},
-      {"q4_1", 32, 4, DType::f16, Codes::offsets},     {"q4_k", 32, 4, DType::f32, Codes::offsets},
-      {"q6_k", 16, 6, DType::f32, Codes::symmetric},   {"q8_0", 32, 8, DType::f16, Codes::symmetric},
-      {"q5_1", 32, 5, DType::f16, Codes::offsets},     {"q5_k", 32, 5, DType::f32, Codes::offsets},
-      {"q2_k", 16, 4, DType::f32, Codes::offsets},     {"q3_k", 16, 4, DType::f32, Codes::symmetric},
-      {"iq4_nl", 32, 4, DType::f16, Codes::codebook},  {"iq4_xs", 32, 4, DType::f32, Codes::codebook},
+      {"q4_1", 32, 4, DType::f16, Codes::offsets},     {"q4_k", 32, 4, DType::i8, Codes::offsets},
+      {"q6_k", 16, 6, DType::i8, Codes::symmetric},    {"q8_0", 32, 8, DType::f16, Codes::symmetric},
+      {"q5_1", 32, 5, DType::f16, Codes::offsets},     {"q5_k", 32, 5, DType::i8, Codes::offsets},
+      {"q2_k", 16, 4, DType::i8, Codes::offsets},      {"q3_k", 16, 4, DType::i8, Codes::symmetric},
+      {"iq4_nl", 32, 4, DType::f16, Codes::codebook},  {"iq4_xs", 32, 4, DType::i8, Codes::codebook},
       {"mxfp4", 32, 4, DType::bf16, Codes::codebook},  {"q5_0", 32, 5, DType::f16, Codes::symmetric},
       {"q4_k_f16", 32, 4, DType::f16, Codes::offsets}, {"q6_k_f16", 16, 6, DType::f16, Codes::symmetric},
   };
@@ -71,6 +72,7 @@ void add_all() {
                                .has_zeros = form.codes == Codes::zeros,
                                .has_offsets = form.codes == Codes::offsets,
                                .has_codebook = form.codes == Codes::codebook,
+                               .in_units = form.scales == DType::i8,
                                .compute = compute});
               });
 }

@@ -1,6 +1,8 @@
 // y[t,n] = sum_s x[t, perm[s]] * w[n,s] + bias[n],    w[n,s] = q[n,s] * scale[n,g] + offset[n,g]
 //                                                     offset = -zero * scale where zeros are given
 //                                                     w[n,s] = codebook[q[n,s]] * scale[n,g] where that is given
+//                                                     scale, offset: whole numbers times super_scale, super_offset
+//                                                     of 256 slots where those are given
 //
 // Slots are cut into blocks of 128 and those at the groups' bounds into segments, which have one scale a channel:
 //
@@ -21,6 +23,7 @@
 //   STEPS      int8_activations   ALIGNED    see support/types.clh
 //   SUBNORMALS codes are subnormal floats, in the per-item shape (runtime/subnormals.hpp)
 //   CODEBOOK   codes of 4 bits name values of a codebook: linear/w4_codebook_*.clh
+//   UNITS      scales and offsets are in units of super-blocks: S is i8
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
@@ -29,6 +32,7 @@
 // gpu report, one row, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
 // gpu report, one row, exact, 6 bits: -D S=f16 -D BITS=6 -D ROWS=1
 // gpu report, one row, dp4a, 6 bits: -D S=f16 -D BITS=6 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
+// gpu report, one row, dp4a, units: -D S=i8 -D UNITS=1 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
 // gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
 // gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
@@ -53,6 +57,7 @@
 #endif
 
 #define BLOCK 128
+#define SUPER_BLOCK 256
 #define PANEL 16
 // Codes of a channel in a line, whose nibbles or bytes are a word, and the bytes of a line.
 #define PER_WORD (BITS == 8 ? 4 : 8)
@@ -70,6 +75,8 @@
   my.codes_begin += panels_before * ((args.slots + PER_WORD - 1) / PER_WORD) * LINE;              \
   my.scales_begin += panels_before * args.groups * PANEL;                                         \
   my.other_begin += panels_before * args.groups * PANEL;                                          \
+  my.super_scales_begin += panels_before * super_blocks(args.slots) * PANEL;                      \
+  my.super_offsets_begin += panels_before * super_blocks(args.slots) * PANEL;                     \
   my.bias_begin += (e) * args.n;
 
 // Where the segment that begins at s ends.
@@ -77,6 +84,7 @@ static inline long segment_end(long s, long group, long slots) {
   return min(min((s / BLOCK + 1) * BLOCK, (s / group + 1) * group), slots);
 }
 static inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
+static inline long super_blocks(long slots) { return (slots + SUPER_BLOCK - 1) / SUPER_BLOCK; }
 
 #ifdef PER_ITEM
 #include "cl_kernels/linear/dot_per_item.clh"
@@ -100,6 +108,22 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
     const VECTOR(N) v = load##N##_any(type, other, i);                                                 \
     return form == FORM_ZEROS ? scale * -v : v;                                                        \
   }
+// Of N channels: i is where they lie among those of groups, u among those of super-blocks.
+#ifdef UNITS
+#define SCALES(N, i, u)                                                                                \
+  (LOAD(S, N)(scales, my.scales_begin + (i)) * LOAD(f16, N)(super_scales, my.super_scales_begin + (u)))
+#define HAS_UNIT_OFFSETS (FORM == FORM_OFFSETS)
+#define UNIT_OFFSETS(N, i, u)                                            \
+  (LOAD(i8, N)((global const char*)other, my.other_begin + (i)) *        \
+   LOAD(f16, N)(super_offsets, my.super_offsets_begin + (u)))
+#else
+#define SCALES(N, i, u) LOAD(S, N)(scales, my.scales_begin + (i))
+#define HAS_UNIT_OFFSETS false
+#define UNIT_OFFSETS(N, i, u) 0.0f
+#endif
+#define OFFSETS(N, scale, i, u)                   \
+  (HAS_UNIT_OFFSETS ? UNIT_OFFSETS(N, i, u)       \
+                    : offset##N(scale, MIDDLE, FORM, my.other_type, other, my.other_begin + (i)))
 #ifdef CODEBOOK
 #define FORM FORM_NONE  // known to compilers
 #else

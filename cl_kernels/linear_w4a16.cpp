@@ -120,7 +120,9 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .flag("STEPS", size.steps)
       .flag("SUBNORMALS", subnormals)
       .flag("CODEBOOK", op.codebook.present())
-      .flag("ALIGNED", aligned(cl, op.x, op.scales, op.zeros, op.offsets) && misalignment(cl, op.codes) % 16 == 0);
+      .flag("UNITS", op.super_scales.present())
+      .flag("ALIGNED", aligned(cl, op.x, op.scales, op.zeros, op.offsets, op.super_scales, op.super_offsets) &&
+                           misalignment(cl, op.codes) % 16 == 0);
   const Grid grid{.groups = {chunks_of(op, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto& other = op.offsets.present() ? op.offsets : op.zeros;
   enum { form_none = -1, form_zeros, form_offsets };  // linear_w4a16.cl
@@ -150,6 +152,8 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                    {"codes", op.codes},
                    {"scales", op.scales},
                    {"other", other},
+                   {"super_scales", op.super_scales},
+                   {"super_offsets", op.super_offsets},
                    {"codebook", op.codebook},
                    {"bias", op.bias},
                    {"y", op.y},

@@ -54,7 +54,8 @@ std::function<void(Core&)> in_f16(GlobalMemory& memory, const RowSource& x, cons
 std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
   const auto all = [](const auto& view) { return view.present() ? byte_size(view.dtype, view.size()) : index{0}; };
   return static_cast<std::uint64_t>(all(op.x) + all(op.codes) + all(op.scales) + all(op.zeros) + all(op.offsets) +
-                                    all(op.codebook) + all(op.perm) + all(op.bias) + all(op.y));
+                                    all(op.super_scales) + all(op.super_offsets) + all(op.codebook) + all(op.perm) +
+                                    all(op.bias) + all(op.y));
 }
 
 }  // namespace

@@ -26,9 +26,12 @@ int code(const LinearW4a16<Host>& op, index panel, index c, index slot) {
 double weight(const LinearW4a16<Host>& op, index panel, index c, index slot) {
   const index g = op.group == 0 ? 0 : slot / op.group;
   const index named = code(op, panel, c, slot);
-  const double q = static_cast<double>(named), scale = at(op.scales, panel, g, c);
+  const auto in_units = [&](const ConstView<3>& of_groups, const ConstView<3>& units) {
+    return at(of_groups, panel, g, c) * (units.present() ? at(units, panel, slot / w4_super_block, c) : 1);
+  };
+  const double q = static_cast<double>(named), scale = in_units(op.scales, op.super_scales);
   if (op.codebook.present()) return at(op.codebook, named) * scale;
-  if (op.offsets.present()) return q * scale + at(op.offsets, panel, g, c);
+  if (op.offsets.present()) return q * scale + in_units(op.offsets, op.super_offsets);
   return (q - (op.zeros.present() ? at(op.zeros, panel, g, c) : 1 << (op.bits - 1))) * scale;
 }
 

@@ -13,6 +13,7 @@ struct LinearW4a16Shape {
   index bits = 4;
   bool has_zeros = true, has_offsets = false;  // offsets have the type of the scales
   bool has_codebook = false;                   // in place of both
+  bool in_units = false;                       // scales and offsets are i8, in units of super-blocks
   W4Compute compute = W4Compute::exact_float;
   std::optional<DType> bias = {};
 
@@ -24,11 +25,20 @@ struct LinearW4a16Shape {
   }
   LinearW4a16<Host> make(Tensors& tensors) const {
     const index per_group[] = {w4_panels(n), w4_groups(k, group), w4_panel};
+    const index per_super_block[] = {w4_panels(n), w4_super_blocks(k), w4_panel};
+    const auto in_groups = [&] {
+      return in_units ? tensors.in(DType::i8, per_group, {{0, 63}}) : tensors.in(scales, per_group, {{0.01, 0.02}});
+    };
+    const auto units = [&](bool present) {
+      return present ? tensors.in(DType::f16, per_super_block, {{0.0002, 0.0003}}) : ConstView<3>();
+    };
     return {.x = tensors.kept(type, {m, k}),
             .codes = tensors.in(DType::u8, {w4_panels(n), w4_steps(k, bits), w4_step_bytes(bits)}),
-            .scales = tensors.in(scales, per_group, {{0.01, 0.02}}),
+            .scales = in_groups(),
             .zeros = has_zeros ? tensors.in(DType::u8, per_group, {{0, 15}}) : ConstView<3>(),
-            .offsets = has_offsets ? tensors.in(scales, per_group) : ConstView<3>(),
+            .offsets = has_offsets ? in_groups() : ConstView<3>(),
+            .super_scales = units(in_units),
+            .super_offsets = units(in_units && has_offsets),
             .codebook = has_codebook ? tensors.in(DType::i8, {w4_codebook}, {{-128, 127}}) : ConstView<1>(),
             .bias = bias ? tensors.kept(*bias, {n}) : ConstView<1>(),
             .y = tensors.kept_out(to, {m, n}),
@@ -40,8 +50,10 @@ struct LinearW4a16Shape {
   CallCost cost() const {
     const index per_group = w4_panels(n) * w4_groups(k, group) * w4_panel;
     const double codes = bytes_of(DType::u8, w4_panels(n) * w4_steps(k, bits) * w4_step_bytes(bits));
-    return {.bytes = codes + (1 + has_offsets) * bytes_of(scales, per_group) +
-                     (has_zeros ? bytes_of(DType::u8, per_group) : 0),
+    const double scale_bytes =
+        in_units ? bytes_of(DType::i8, per_group) + bytes_of(DType::f16, w4_panels(n) * w4_super_blocks(k) * w4_panel)
+                 : bytes_of(scales, per_group);
+    return {.bytes = codes + (1 + has_offsets) * scale_bytes + (has_zeros ? bytes_of(DType::u8, per_group) : 0),
             .flops = 2 * static_cast<double>(m * n * k)};
   }
 };

@@ -43,12 +43,12 @@ const std::vector<index> depths = {1,
 // Those that divide a block and those that a block cuts in two, and more than one block.
 const std::vector<index> groups = {0, 8, 16, 24, 32, 40, 64, 120, block, block + 8, 2 * block, 5 * block};
 
-Types any_types(Rng& rng) {
+Types any_types(index group, Rng& rng) {
   const auto type = [&] { return float_types[rng() % 3]; };
   const DType x = type();
   return {.x = x,
           .y = rng() % 2 ? x : DType::f32,
-          .scales = type(),
+          .scales = may_have_units(group) && rng() % 3 == 0 ? DType::i8 : type(),
           .zeros = rng() % 2 ? DType::u8 : type(),
           .offsets = type()};
 }
@@ -64,8 +64,8 @@ TEST(linear_w4a16, sweep) {
         const index bits = code_bits[rng() % 4];
         const auto form = static_cast<Form>(rng() % forms);
         const index n = std::array<index, 7>{1, 15, 16, 17, 33, 49, 65}[turn % 7];
-        Case c =
-            make({rows[turn * 5 % rows.size()], n, k, group, bits}, form, any_types(rng), layouts[turn / 2 % 3], rng);
+        Case c = make({rows[turn * 5 % rows.size()], n, k, group, bits}, form, any_types(group, rng),
+                      layouts[turn / 2 % 3], rng);
         if (rng() % 4) c.add_bias(float_types[rng() % 3], rng);
         c.compute = compute;
         ASSERT_NO_FATAL_FAILURE(compare(c));
@@ -77,12 +77,13 @@ TEST(linear_w4a16, every_combination_of_types) {
   std::size_t turn = 0;
   for (W4Compute compute : both)
     for (DType x : float_types)
-      for (DType scales : float_types)
+      for (DType scales : {DType::f32, DType::f16, DType::bf16, DType::i8})
         for (DType other : {DType::u8, DType::f32, DType::f16, DType::bf16})
           for (Form form : {Form::zeros, Form::offsets, Form::codebook})
             for (index rows : {1, 3}) {
               if (form == Form::offsets && other == DType::u8) continue;
-              if (form == Form::codebook && other != DType::u8) continue;  // it has no other
+              if (form == Form::codebook && other != DType::u8) continue;                         // it has no other
+              if (form == Form::offsets && scales == DType::i8 && other != DType::f32) continue;  // nor have they
               const Types types{
                   .x = x, .y = ++turn % 2 ? x : DType::f32, .scales = scales, .zeros = other, .offsets = other};
               Case c = make({rows, 20, 43, 16, code_bits[turn % 7 % 4]}, form, types, layouts[turn % 3], rng);
@@ -155,6 +156,22 @@ TEST(linear_w4a16, every_segment) {
         }
 }
 
+// Every group that scales in units of super-blocks have, to the bit: where units change.
+TEST(linear_w4a16, every_super_block) {
+  Rng rng(9);
+  for (W4Compute compute : both)
+    for (index group : groups)
+      for (index k : {w4_super_block - 8, w4_super_block + 8, 3 * w4_super_block, 3 * w4_super_block + 73})
+        for (index rows : {1, 4, 13}) {
+          if (!may_have_units(group)) continue;
+          const auto form = static_cast<Form>((group / 8 + k + rows) % forms);
+          Case c = make({rows, 50, k, group, code_bits[(group / 8 + rows + k / 8) % 4]}, form, {.scales = DType::i8},
+                        layouts[1], rng);
+          c.compute = compute;
+          ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
+        }
+}
+
 // Slots in any order, some without input; an input that no slot names is never read.
 TEST(linear_w4a16, perm) {
   Rng rng(7);
@@ -163,7 +180,9 @@ TEST(linear_w4a16, perm) {
       for (index rows : {1, 3, 14})
         for (index k : {70, 131}) {
           const index slots = k + 5, named = 33;
-          Case c = make({rows, 20, k, 32, code_bits[(rows + k) % 4]}, Form::zeros, {.x = type}, layouts[1], rng, slots);
+          const DType scales = k % 4 == 3 ? DType::i8 : DType::f32;
+          Case c = make({rows, 20, k, 32, code_bits[(rows + k) % 4]}, Form::zeros, {.x = type, .scales = scales},
+                        layouts[1], rng, slots);
           std::vector<double> order(static_cast<std::size_t>(slots), -1);
           for (index i = 0; i < k; ++i) order[static_cast<std::size_t>(i)] = static_cast<double>(i);
           std::shuffle(order.begin(), order.end(), rng);

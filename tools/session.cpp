@@ -306,7 +306,7 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
 Expected<exec::Weights> load_scaled(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                     const Parallel& parallel, const std::function<void(index, index)>& progress) {
   const exec::ModelConfig config = file->config;
-  auto weights = exec::load_weights(std::move(file), parallel, progress, {}, options.rounding.of_linears());
+  auto weights = exec::load_weights(std::move(file), parallel, progress);
   if (!weights || options.scales.empty()) return weights;
   auto text = read_option("--scales", options.scales);
   if (!text) return failure(std::move(text.error()));

@@ -1,6 +1,5 @@
 #include "bindings/ggml/packed_weights.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace inlay::ggml_binding {
@@ -25,50 +24,29 @@ void append(PackedW4& all, const std::vector<PackedW4>& parts, AlignedBytes Pack
 
 LinearW4a16<Host> PackedSlice::op(const ConstView<2>& x, const View<2>& y) const {
   LinearW4a16<Host> linear = whole->op(x, y, {}, W4Compute::int8_activations);
-  const index panels = w4_panels(y.extents[1]);
-  const auto part = [&](ConstView<3>& view) {
-    if (view.present()) view = view.slice(0, first_panel, panels);
-  };
-  part(linear.codes);
-  part(linear.scales);
-  part(linear.zeros);
-  part(linear.offsets);
+  for (ConstView<3>* view :
+       {&linear.codes, &linear.scales, &linear.zeros, &linear.offsets, &linear.super_scales, &linear.super_offsets})
+    if (view->present()) *view = view->slice(0, first_panel, w4_panels(y.extents[1]));
   return linear;
 }
 
 Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {
   std::vector<PackedW4> parts;
   const bool joined = weights.size() > 1;
-  const auto import_all = [&](const auto& import) -> Status {
-    parts.clear();
-    for (index expert = 0; expert < (joined ? weights[0]->ne[2] : 1); ++expert)
-      for (const ggml_tensor* weight : weights) {
-        const char* const data =
-            static_cast<const char*>(weight->data) + static_cast<std::size_t>(expert) * weight->nb[2];
-        const index n = joined ? weight->ne[1] : ggml_nrows(weight);
-        auto part = import(static_cast<GgmlType>(weight->type), data, n, weight->ne[0]);
-        if (!part) return std::move(part.error());
-        parts.push_back(std::move(*part));
-      }
-    return {};
-  };
-  Status status = import_all([&](auto... of) { return import_gguf_for_int8(of..., parallel); });
-  const auto as_first = [&](const PackedW4& part) { return part.scale_type == parts[0].scale_type; };
-  if (status.ok() && !std::all_of(parts.begin(), parts.end(), as_first))  // f16 holds the scales of some alone
-    status = import_all([&](auto... of) { return import_gguf(of..., {}, parallel); });
-  if (!status.ok()) return failure(std::move(status));
+  for (index expert = 0; expert < (joined ? weights[0]->ne[2] : 1); ++expert)
+    for (const ggml_tensor* weight : weights) {
+      const char* const data =
+          static_cast<const char*>(weight->data) + static_cast<std::size_t>(expert) * weight->nb[2];
+      const index n = joined ? weight->ne[1] : ggml_nrows(weight);
+      auto part = import_gguf(static_cast<GgmlType>(weight->type), data, n, weight->ne[0], {}, parallel);
+      if (!part) return failure(std::move(part.error()));
+      parts.push_back(std::move(*part));
+    }
   if (parts.size() == 1) return std::move(parts[0]);
-  PackedW4 all{.k = parts[0].k,
-               .slots = parts[0].slots,
-               .group = parts[0].group,
-               .bits = parts[0].bits,
-               .scale_type = parts[0].scale_type,
-               .zero_type = parts[0].zero_type,
-               .codebook = parts[0].codebook,
-               .perm = parts[0].perm};
+  PackedW4 all = parts[0].without_panels();
+  all.n = 0;
   for (const PackedW4& part : parts) all.n += part.n;
-  for (auto bytes : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})
-    append(all, parts, bytes);
+  for (auto bytes : PackedW4::by_panel) append(all, parts, bytes);
   return all;
 }
 

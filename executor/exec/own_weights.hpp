@@ -16,7 +16,6 @@ struct OwnWeights {
 
 // Where it cannot load that, the others are told.
 Expected<OwnWeights> load_own(std::shared_ptr<const ModelFile> file, const Parallel& parallel, const Comm& comm,
-                              RankCut::By by, Activations activations,
-                              const std::function<void(index, index)>& progress);
+                              RankCut::By by, const std::function<void(index, index)>& progress);
 
 }  // namespace inlay::exec

@@ -63,14 +63,13 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
                                 const std::function<void(index, index)>& progress) {
   if (Status status = check(options, file->config); !status.ok()) return failure(std::move(status));
-  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, options.activations, progress);
+  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, progress);
   if (!own) return failure(std::move(own.error()));
   return make(own->config, std::move(own->weights), std::move(run), options);
 }
 
 Status Session::follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options) {
-  auto own =
-      load_own(std::move(file), run.parallel(), options.comm, options.cut, options.activations, [](index, index) {});
+  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, [](index, index) {});
   if (!own) return std::move(own.error());
   return follow(own->config, std::move(own->weights), std::move(run), options);
 }

@@ -90,18 +90,10 @@ Status append(const Parts<Int8>& parts, Int8& whole) {
   return append(parts, &Int8::scales, whole.scales);
 }
 Status append(const Parts<PackedW4>& parts, PackedW4& whole) {
-  const PackedW4& first = *parts.front();
-  whole.k = first.k;
-  whole.slots = first.slots;
-  whole.group = first.group;
-  whole.bits = first.bits;
-  whole.scale_type = first.scale_type;
-  whole.zero_type = first.zero_type;
-  whole.codebook = first.codebook;
-  whole.perm = first.perm;
+  whole = parts.front()->without_panels();
+  whole.n = 0;
   for (const PackedW4* part : parts) whole.n += part->n;
-  for (auto member : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})
-    append(parts, member, whole.*member);
+  for (auto member : PackedW4::by_panel) append(parts, member, whole.*member);
 #if defined(__GLIBC__)
   // The parts lay between weights that stay, and malloc keeps such memory: 60 MB of llama3.2-1b in 4 bits.
   malloc_trim(0);

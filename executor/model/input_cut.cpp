@@ -8,8 +8,6 @@ namespace inlay::exec {
 
 namespace {
 
-using Form = LinearWeight::Form;
-
 // Steps of some inputs each, as they lie in every panel.
 struct Steps {
   index first, count;
@@ -36,13 +34,14 @@ Expected<OwnedTensor<3>> steps_of(const OwnedTensor<3>& whole, const Steps& own)
   return part;
 }
 
-Expected<Form> cut(const LinearWeight::Float& whole, index, const InputRange& own, const std::string&) {
+Expected<LinearWeight> cut(const LinearWeight::Float& whole, index channels, const InputRange& own,
+                           const std::string&) {
   auto packed = steps_of(whole.packed, steps_of(own, linear_interleave(whole.packed.view().dtype)));
   if (!packed) return failure(std::move(packed.error()));
-  return LinearWeight::Float{std::move(*packed)};
+  return LinearWeight(channels, LinearWeight::Float{std::move(*packed)});
 }
 
-Expected<Form> cut(const LinearWeight::Int8& whole, index channels, const InputRange& own, const std::string&) {
+Expected<LinearWeight> cut(const LinearWeight::Int8& whole, index channels, const InputRange& own, const std::string&) {
   using linear_int8::group, linear_int8::line, linear_int8::panel;
   auto packed = steps_of(whole.packed, steps_of(own, group));
   if (!packed) return failure(std::move(packed.error()));
@@ -59,50 +58,66 @@ Expected<Form> cut(const LinearWeight::Int8& whole, index channels, const InputR
       for (index i = 0; i < group; ++i) sum += at[step * line + i];  // inputs beyond the last are 0
     sums->view().as<std::int32_t>()[o] = sum;
   }
-  return LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)};
+  return LinearWeight(channels, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)});
 }
 
-Expected<Form> cut(const PackedW4& whole, index, const InputRange& own, const std::string& name) {
+// Scales or offsets of `whole` as f32, which holds them exactly, in place of whole numbers and their units.
+AlignedBytes products(const PackedW4& whole, const AlignedBytes& counts, const AlignedBytes& units) {
+  AlignedBytes all(counts.size() * sizeof(float));
+  const index groups = whole.groups(), in_block = w4_super_block / whole.group;
+  for (index i = 0; i < static_cast<index>(counts.size()); ++i) {
+    const index line = i / w4_panel, panel = line / groups, block = line % groups / in_block;
+    const index unit = (panel * w4_super_blocks(whole.slots) + block) * w4_panel + i % w4_panel;
+    store_element(all.data(), DType::f32, i,
+                  load_element(counts.data(), DType::i8, i) * load_element(units.data(), DType::f16, unit));
+  }
+  return all;
+}
+
+Expected<LinearWeight> cut(const PackedW4& whole, index channels, const InputRange& own, const std::string& name) {
   const auto refused = [&](const std::string& what) {
     return failure(unsupported("the tensor " + name + " " + what + "; the cut must be columns"));
   };
   if (!whole.perm.empty())
     return refused("has its inputs in an order of its own (act-order), which is not cut by rows");
   const index group = whole.group == 0 ? own.all : whole.group, end = own.first + own.count;
-  if (whole.group != 0)
+  const auto cut_at = [&](index inputs) {  // first or end, if they are not cut there
     for (const index at : {own.first, end})
-      if (at % group != 0 && at != own.all)
-        return refused("has groups of " + std::to_string(group) + " inputs, and a rank's would begin or end at " +
-                       std::to_string(at) + " of " + std::to_string(own.all));
-  PackedW4 part = {.n = whole.n,
-                   .k = own.count,
-                   .slots = own.count,
-                   .group = whole.group,
-                   .bits = whole.bits,
-                   .scale_type = whole.scale_type,
-                   .zero_type = whole.zero_type,
-                   .codebook = whole.codebook};
+      if (at % inputs != 0 && at != own.all) return at;
+    return index{-1};
+  };
+  if (const index at = whole.group == 0 ? -1 : cut_at(group); at >= 0)
+    return refused("has groups of " + std::to_string(group) + " inputs, and a rank's would begin or end at " +
+                   std::to_string(at) + " of " + std::to_string(own.all));
+  PackedW4 part = whole.without_panels();
+  part.k = part.slots = own.count;
   const index panels = w4_panels(whole.n);
-  const auto take = [&](AlignedBytes PackedW4::*member, index all, const Steps& steps) {
-    const AlignedBytes& from = whole.*member;
+  const auto take = [&](const AlignedBytes& from, AlignedBytes& to, index all, const Steps& steps) {
     if (from.size() == 0) return;
     const std::size_t bytes = from.size() / static_cast<std::size_t>(panels * all);
-    AlignedBytes to(bytes * static_cast<std::size_t>(panels * steps.count));
+    to = AlignedBytes(bytes * static_cast<std::size_t>(panels * steps.count));
     copy_steps(from.data(), all, to.data(), steps, panels, bytes);
-    part.*member = std::move(to);
   };
-  take(&PackedW4::codes, w4_steps(whole.slots, whole.bits), steps_of(own, w4_step_slots(whole.bits)));
-  const Steps groups = whole.group == 0 ? Steps{0, 1} : steps_of(own, group);
-  for (auto member : {&PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets}) take(member, whole.groups(), groups);
-  return part;
+  const Steps groups = whole.group == 0 ? Steps{0, 1} : steps_of(own, group), blocks = steps_of(own, w4_super_block);
+  take(whole.codes, part.codes, w4_steps(whole.slots, whole.bits), steps_of(own, w4_step_slots(whole.bits)));
+  take(whole.zeros, part.zeros, whole.groups(), groups);
+  if (whole.super_scales.size() != 0 && cut_at(w4_super_block) >= 0) {
+    part.scale_type = DType::f32;
+    take(products(whole, whole.scales, whole.super_scales), part.scales, whole.groups(), groups);
+    take(products(whole, whole.offsets, whole.super_offsets), part.offsets, whole.groups(), groups);
+  } else {
+    take(whole.scales, part.scales, whole.groups(), groups);
+    take(whole.offsets, part.offsets, whole.groups(), groups);
+    take(whole.super_scales, part.super_scales, w4_super_blocks(whole.slots), blocks);
+    take(whole.super_offsets, part.super_offsets, w4_super_blocks(whole.slots), blocks);
+  }
+  return LinearWeight(channels, std::move(part));
 }
 
 }  // namespace
 
 Expected<LinearWeight> inputs_of(const LinearWeight& whole, const InputRange& own, const std::string& name) {
-  auto form = std::visit([&](const auto& all) { return cut(all, whole.channels(), own, name); }, whole.form());
-  if (!form) return failure(std::move(form.error()));
-  return LinearWeight(whole.channels(), std::move(*form));
+  return std::visit([&](const auto& all) { return cut(all, whole.channels(), own, name); }, whole.form());
 }
 
 }  // namespace inlay::exec

@@ -49,7 +49,7 @@ Expected<LinearWeight> pack_int8(const WeightTensor& tensor, const WeightTensor&
 
 // `scale`: of I8, from the matrix's first row on.
 Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
-                                   const WeightTensor* scale, Activations activations) {
+                                   const WeightTensor* scale) {
   Expected<LinearWeight> weight = [&]() -> Expected<LinearWeight> {
     if (tensor.codes) {
       auto packed = tensor.codes->packed(parallel);
@@ -65,9 +65,7 @@ Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& fi
       return pack_int8(tensor, *scale);
     }
     if (tensor.dtype()) return pack_float(parallel, file, tensor);
-    const index n = tensor.extents[0], k = tensor.extents[1];
-    auto packed = activations == Activations::int8 ? import_gguf_for_int8(tensor.type, tensor.data, n, k, parallel)
-                                                   : import_gguf(tensor.type, tensor.data, n, k, {}, parallel);
+    auto packed = import_gguf(tensor.type, tensor.data, tensor.extents[0], tensor.extents[1], {}, parallel);
     if (!packed) return failure(std::move(packed.error()));
     return LinearWeight(tensor.extents[0], std::move(*packed));
   }();
@@ -77,29 +75,22 @@ Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& fi
 
 }  // namespace
 
-Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
-                                   Activations activations) {
+Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor) {
   const WeightTensor* const scale = file.scales_of(tensor);
-  if (tensor.rank == 2) return pack_matrix(parallel, file, tensor, scale, activations);
+  if (tensor.rank == 2) return pack_matrix(parallel, file, tensor, scale);
   if (tensor.rank != 3)
     return failure(StatusCode::corrupt_data, tensor.name + " has " + std::to_string(tensor.rank) +
                                                  " dimensions; a linear's weight must have 2, or 3 of experts");
-  const auto experts = [&](Activations of_all) -> Expected<LinearWeight> {
-    std::vector<LinearWeight> each;
-    for (index e = 0; e < tensor.extents[0]; ++e) {
-      WeightTensor own = scale ? *scale : WeightTensor();
-      if (scale) own.data += e * tensor.extents[1] * static_cast<index>(sizeof(float));
-      auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr, of_all);
-      if (!made) return made;
-      each.push_back(std::move(*made));
-    }
-    auto all = stacked(std::move(each));
-    if (!all) return failure(all.error().code(), tensor.name + ": " + std::string(all.error().message()));
-    return all;
-  };
-  auto all = experts(activations);
-  // Where f16 holds the scales of some experts alone they are of two types, and so are all of them exact.
-  if (!all && activations == Activations::int8) all = experts(Activations::exact);
+  std::vector<LinearWeight> experts;
+  for (index e = 0; e < tensor.extents[0]; ++e) {
+    WeightTensor own = scale ? *scale : WeightTensor();
+    if (scale) own.data += e * tensor.extents[1] * static_cast<index>(sizeof(float));
+    auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr);
+    if (!made) return made;
+    experts.push_back(std::move(*made));
+  }
+  auto all = stacked(std::move(experts));
+  if (!all) return failure(all.error().code(), tensor.name + ": " + std::string(all.error().message()));
   return all;
 }
 

@@ -47,17 +47,9 @@ Expected<LinearWeight::Form> cut(const LinearWeight::Int8& whole, const Rows& ch
   return LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)};
 }
 Expected<LinearWeight::Form> cut(const PackedW4& whole, const Rows& channels, const Rows& panels) {
-  PackedW4 part{.n = channels.count,
-                .k = whole.k,
-                .slots = whole.slots,
-                .group = whole.group,
-                .bits = whole.bits,
-                .scale_type = whole.scale_type,
-                .zero_type = whole.zero_type,
-                .codebook = whole.codebook,
-                .perm = whole.perm};
-  for (auto member : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})
-    part.*member = panels_of(whole.*member, w4_panels(whole.n), panels);
+  PackedW4 part = whole.without_panels();
+  part.n = channels.count;
+  for (auto member : PackedW4::by_panel) part.*member = panels_of(whole.*member, w4_panels(whole.n), panels);
   return part;
 }
 

@@ -11,15 +11,14 @@ namespace {
 // The tensors of one file.
 class FileSource final : public WeightSource {
  public:
-  FileSource(const ModelFile& file, const Parallel& parallel, const RankCut& cut, Activations activations)
-      : file_(file), parallel_(parallel), cut_(cut), activations_(activations) {}
+  FileSource(const ModelFile& file, const Parallel& parallel, const RankCut& cut)
+      : file_(file), parallel_(parallel), cut_(cut) {}
 
   Expected<LinearWeight> linear(const TensorFacts& facts) override {
     const WeightTensor* tensor = file_.find(facts.name);
     if (tensor == nullptr) return missing(facts);
     const auto own = cut_.own_rows(facts);
-    return pack_weight(parallel_, file_, own && has_plain_rows(*tensor) ? rows_of(*tensor, *own) : *tensor,
-                       activations_);
+    return pack_weight(parallel_, file_, own && has_plain_rows(*tensor) ? rows_of(*tensor, *own) : *tensor);
   }
 
   // As f32: norms multiply f32 activations.
@@ -73,15 +72,13 @@ class FileSource final : public WeightSource {
   const ModelFile& file_;
   const Parallel& parallel_;
   const RankCut& cut_;
-  Activations activations_;
 };
 
 }  // namespace
 
 Expected<Weights> load_weights(std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-                               const std::function<void(index, index)>& progress, const RankCut& cut,
-                               Activations activations) {
-  FileSource source(*file, parallel, cut, activations);
+                               const std::function<void(index, index)>& progress, const RankCut& cut) {
+  FileSource source(*file, parallel, cut);
   auto weights = weights_from(source, file->config, progress, cut);
   if (weights) weights->file = std::move(file);
   return weights;

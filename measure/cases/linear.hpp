@@ -90,13 +90,21 @@ inline void draw(Draw& d, LinearW4a16<Host>& op) {
   if (slots != k || d.chance(20)) op.perm = d.indices<1>(DType::i32, {slots}, -1, k - 1);
   op.codes = d.contiguous<3>(DType::u8, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)}, 0, 255);
   const std::array<index, 3> per_group{panels, w4_groups(slots, op.group), w4_panel};
-  op.scales = d.contiguous<3>(d.floats(), per_group, -0.1, 0.1);
+  const bool in_units = op.group > 0 && w4_super_block % op.group == 0 && d.chance(30);
+  const std::array<index, 3> per_super_block{panels, w4_super_blocks(slots), w4_panel};
+  if (in_units) {
+    op.scales = d.contiguous<3>(DType::i8, per_group, -128, 127);
+    op.super_scales = d.contiguous<3>(DType::f16, per_super_block, -0.001, 0.001);
+  } else {
+    op.scales = d.contiguous<3>(d.floats(), per_group, -0.1, 0.1);
+  }
   if (d.chance(40))
     op.zeros = d.contiguous<3>(d.pick({DType::u8, DType::f32, DType::f16, DType::bf16}), per_group, 0, 15);
   else if (d.chance(40))
-    op.offsets = d.contiguous<3>(d.floats(), per_group);
+    op.offsets = in_units ? d.contiguous<3>(DType::i8, per_group, -128, 127) : d.contiguous<3>(d.floats(), per_group);
   else if (op.bits == 4 && d.chance(50))
     op.codebook = d.in<1>(DType::i8, {w4_codebook}, -128, 127);
+  if (in_units && op.offsets.present()) op.super_offsets = d.contiguous<3>(DType::f16, per_super_block, -0.01, 0.01);
   if (d.chance(50)) op.bias = d.in<1>(d.floats(), {experts * n});
   op.y = d.out<2>(output_of(d, op.x.dtype), {tokens, n});
   op.compute = d.chance(40) ? W4Compute::int8_activations : W4Compute::exact_float;

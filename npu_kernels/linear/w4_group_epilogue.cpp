@@ -23,6 +23,11 @@ index groups_at_once(const Device& device, const W4Groups& op) {
   return std::min(round_up(std::max<index>(1, op.weight.scales.depth), op.spread), products * op.spread);
 }
 
+// Super-blocks that so many groups touch.
+index units_at_once(const W4Weight& weight, index groups) {
+  return weight.in_units() ? ceil_div(groups, weight.groups_of_unit) + 1 : 0;
+}
+
 // A load of few bytes for each tile and group is latency: as many are on their way as the queue of the vector unit has
 // room for the work between them, or as flags are left.
 std::uint32_t sums_ahead(const Device& device, const W4Groups& op) {
@@ -57,10 +62,13 @@ class W4GroupEpilogue {
       : core_(core),
         op_(op),
         window_(groups_at_once(core.device(), op)),
-        of_groups_(core.ring<2>(
+        units_(units_at_once(op.weight, window_)),
+        of_groups_(core.ring<4>(
             "of groups",
             {raw_form("scales", op.weight.scales, op.plan.tiles.sum_n / panel_rows, window_),
-             raw_form("zeros or offsets", op.weight.zeros_or_offsets(), op.plan.tiles.sum_n / panel_rows, window_)},
+             raw_form("zeros or offsets", op.weight.zeros_or_offsets(), op.plan.tiles.sum_n / panel_rows, window_),
+             raw_form("units of scales", op.weight.super_scales, op.plan.tiles.sum_n / panel_rows, units_),
+             raw_form("units of offsets", op.weight.super_offsets, op.plan.tiles.sum_n / panel_rows, units_)},
             {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
         scales_(scratch.alloc("scales in f32", {window_, op.plan.tiles.sum_n}, DType::f32)),
         kept_(
@@ -77,6 +85,7 @@ class W4GroupEpilogue {
             {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
         finish_(core, op.result,
                 {std::max<index>(2, op.plan.tiles.vector_m / op.plan.products.row_unit), op.plan.tiles.sum_n}) {
+    if (units_ > 0) of_units_ = scratch.alloc("units in f32", {units_, op.plan.tiles.sum_n}, DType::f32);
     if (op.cuts_segments()) open_ = scratch.alloc("sums of open segments", kept_.shape, DType::f32);
     if (op.shifts()) {
       shifts_ = scratch.alloc("shifts", {window_, op.plan.tiles.sum_n}, DType::f32);
@@ -120,23 +129,37 @@ class W4GroupEpilogue {
     first_column_ = column;
     const index groups = std::min(window_, op_.weight.scales.depth - first), panels = ceil_div(columns, panel_rows);
     const W4Weight& w = op_.weight;
-    const auto load = [&](const Tensor& to, const RowSource& from) {
-      core_.copy(by_axes(to.slice(0, panels, 0, groups * panel_rows)).split(1, panel_rows),
-                 from.panels.slice(0, column / panel_rows, panels).slice(1, first, groups));
+    const index first_unit = w.in_units() ? first / w.groups_of_unit : 0;
+    const index units = w.in_units() ? (first + groups - 1) / w.groups_of_unit + 1 - first_unit : 0;
+    const auto load = [&](const Tensor& to, const RowSource& source, index line, index lines) {
+      if (source.count == 0) return;
+      core_.copy(by_axes(to.slice(0, panels, 0, lines * panel_rows)).split(1, panel_rows),
+                 source.panels.slice(0, column / panel_rows, panels).slice(1, line, lines));
     };
     const auto to = of_groups_.acquire();
-    load(to[0], w.scales);
-    if (op_.shifts()) load(to[1], op_.weight.zeros_or_offsets());
+    load(to[0], w.scales, first, groups);
+    load(to[1], w.zeros_or_offsets(), first, groups);
+    load(to[2], w.super_scales, first_unit, units);
+    load(to[3], w.super_offsets, first_unit, units);
     of_groups_.commit();
     const auto from = of_groups_.wait();
-    const auto each_panel = [&](const Tensor& wide, const Tensor& raw, auto&& visit) {
+    const auto widen = [&](const Tensor& wide, const Tensor& raw, index lines) {
       for (index p = 0; p < panels; ++p)
-        visit(wide.slice(0, groups, p * panel_rows, panel_rows),
-              raw.slice(p, 1, 0, groups * panel_rows).reshape({groups, panel_rows}));
+        core_.vcast(wide.slice(0, lines, p * panel_rows, panel_rows),
+                    raw.slice(p, 1, 0, lines * panel_rows).reshape({lines, panel_rows}));
     };
-    each_panel(scales_, from[0], [&](const Tensor& wide, const Tensor& raw) { core_.vcast(wide, raw); });
-    if (op_.shifts())
-      each_panel(shifts_, from[1], [&](const Tensor& wide, const Tensor& raw) { core_.vcast(wide, raw); });
+    const auto in_units = [&](const Tensor& all, const Tensor& raw) {
+      widen(of_units_, raw, units);
+      for (index u = 0, done = 0, end = 0; u < units; ++u, done = end) {
+        end = std::min(groups, (first_unit + u + 1) * w.groups_of_unit - first);
+        const Tensor some = all.slice(done, end - done, 0, panels * panel_rows);
+        core_.vbinary(VectorOp::mul, some, some, of_units_.slice(u, 1, 0, panels * panel_rows));
+      }
+    };
+    widen(scales_, from[0], groups);
+    if (w.super_scales.count > 0) in_units(scales_, from[2]);
+    if (op_.shifts()) widen(shifts_, from[1], groups);
+    if (w.super_offsets.count > 0) in_units(shifts_, from[3]);
     if (w.zeros.count > 0) {
       const index all = panels * panel_rows;
       const Tensor scales = scales_.slice(0, groups, 0, all), shifts = shifts_.slice(0, groups, 0, all);
@@ -237,8 +260,9 @@ class W4GroupEpilogue {
   Core& core_;
   const W4Groups& op_;
   index window_;  // groups of the weight whose scales are here
-  TupleRing<2> of_groups_;
-  Tensor scales_, shifts_, kept_, terms_, shifted_;
+  index units_;   // super-blocks of them
+  TupleRing<4> of_groups_;
+  Tensor scales_, shifts_, of_units_, kept_, terms_, shifted_;
   Tensor open_;  // sums of segments of which only a part has come: as kept_
   TupleRing<2> of_rows_;
   Epilogue finish_;
@@ -258,7 +282,9 @@ index w4_group_epilogue_bytes(const Device& device, const W4Groups& op) {
     return source.count > 0 ? t.sum_n * byte_size(source.dtype, 1) : 0;
   };
   const index keeps = op.cuts_segments() ? 2 : 1;
-  const index scales = window * (row + ahead * (of_group(w.scales) + of_group(op.weight.zeros_or_offsets())));
+  const index units = units_at_once(w, window);
+  const index scales = window * (row + ahead * (of_group(w.scales) + of_group(w.zeros_or_offsets()))) +
+                       units * (row + ahead * (of_group(w.super_scales) + of_group(w.super_offsets)));
   const index kept = std::max<index>(2, kept_rows(device.vector_units(), t) / unit);
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
   const index ahead_of_rows = index{sums_ahead(device, op)} * (1 + (op.bytes && op.shifts() ? 1 : 0));

@@ -1,6 +1,8 @@
 #include "npu_kernels/linear/w4_weight.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "npu_kernels/linear/w4_words.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
@@ -33,8 +35,11 @@ W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   weight.scales = per_group("scales", op.scales);
   weight.zeros = per_group("zeros", op.zeros);
   weight.offsets = per_group("offsets", op.offsets);
+  weight.super_scales = per_group("super_scales", op.super_scales);
+  weight.super_offsets = per_group("super_offsets", op.super_offsets);
   weight.codebook = memory.bind_optional("codebook", op.codebook);
   weight.group = op.group == 0 ? std::max<index>(slots, 1) : std::min(op.group, std::max<index>(slots, 1));
+  if (weight.in_units()) weight.groups_of_unit = w4_super_block / op.group;
   weight.bits = op.bits;
   weight.middle = static_cast<float>(1 << (op.bits - 1));
   return weight;
@@ -90,6 +95,12 @@ bool is_wide(const Device& device, const W4Weight& weight) {
   return !aligned || weight.offsets.count > 0 || weight.scales.dtype != DType::f16;
 }
 
+// Columns at once that end with super-blocks, wherever whole ones begin.
+index columns_of_units(index room) {
+  return room >= w4_super_block ? round_down(room, w4_super_block)
+                                : static_cast<index>(std::bit_floor(static_cast<std::uint64_t>(room)));
+}
+
 // Tiles of w (MakeTile), rounded to f16 once. (q - zero) scale and codebook[q] scale need no more than f16 where scales
 // have it: a code less its zero is exact. Offsets, wider scales, and groups that may start where no operand of f16 can,
 // are worked on in f32.
@@ -99,21 +110,27 @@ class DequantizedTiles {
       : core_(core),
         weight_(weight),
         wide_(is_wide(core.device(), weight)),
-        at_once_(wide_ ? room : tile_of_groups(core.device(), room, weight.group)),
-        from_{weight.codes, weight.scales, weight.zeros_or_offsets()},
-        panels_(
-            core.ring<sources>("of panels",
-                               {panel_form(from_[codes], at_once_.depth), panel_form(from_[scales], groups_at_once()),
-                                panel_form(from_[shifts], groups_at_once())},
-                               {ahead, Pipe::load_vector, Pipe::vector})),
+        at_once_(weight.in_units() ? RowTile{panel_rows, columns_of_units(room.depth)}
+                 : wide_           ? room
+                                   : tile_of_groups(core.device(), room, weight.group)),
+        from_{weight.codes, weight.scales, weight.zeros_or_offsets(), weight.super_scales, weight.super_offsets},
+        panels_(core.ring<sources>(
+            "of panels",
+            {panel_form(from_[codes], at_once_.depth), panel_form(from_[scales], groups_at_once()),
+             panel_form(from_[shifts], groups_at_once()), panel_form(from_[scales + units], units_at_once()),
+             panel_form(from_[shifts + units], units_at_once())},
+            {ahead, Pipe::load_vector, Pipe::vector})),
         w_(scratch.alloc("w", {panel_rows, at_once_.depth}, wide_ ? DType::f32 : DType::f16)),
         halves_(wide_ ? scratch.alloc("w in f16", w_.shape, DType::f16) : w_) {
     for (std::size_t i = 0; i < sources; ++i) {
       if (from_[i].count == 0 || (i == codes && weight.has_upper_bits())) continue;
-      const index columns = i == codes ? at_once_.depth : groups_at_once();
+      const index columns = i == codes ? at_once_.depth : i > shifts ? units_at_once() : groups_at_once();
       const index words = std::max<index>(2, ceil_div(columns, from_[i].per_word()));
       turned_[i] = scratch.alloc("turned words", {panel_rows, words}, from_[i].panels.first.dtype);
     }
+    for (const std::size_t i : {scales, shifts})
+      if (from_[i + units].count > 0)
+        products_[i] = scratch.alloc("in units", {panel_rows, std::max<index>(2, groups_at_once())}, DType::f32);
     if (weight.has_upper_bits()) {
       const index block = core.device().fractal_block(DType::f16) / from_[codes].per_word();
       wide_codes_.emplace(core, scratch, weight.bits, block, words_of(from_[codes], at_once_.depth) * panel_rows);
@@ -124,33 +141,12 @@ class DequantizedTiles {
   }
 
   void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-    for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
-      const Piece piece{r, count, at, part};
-      const index padded = round_up(part, tile.block);
-      const Tensor filled = w_.slice(0, count, 0, padded), w = filled.slice(0, count, 0, part);
-      load(piece);
-      const auto panels = panels_.wait();
-      if (padded > part) core_.vfill(filled, 0);
-      const Tensor q = values(piece, w, panels[codes]);
-      for_groups(piece, [&](index start, index columns, index place, index, index groups) {
-        const auto part_of = [&](const Tensor& full) { return full.slice(0, count, start, columns); };
-        const Tensor into = part_of(w);
-        const auto with = [&](VectorOp op, const Tensor& from, std::size_t which) {
-          const Tensor each = turned(panels[which], which, place, groups).slice(0, count, 0, groups);
-          if (groups == 1)
-            core_.vbinary(op, into, from, each);
-          else
-            core_.vgrouped(op, into, from, each, weight_.group);
-        };
-        if (weight_.zeros.count > 0) with(VectorOp::sub, into, shifts);
-        with(VectorOp::mul, part_of(q), scales);
-        if (weight_.offsets.count > 0) with(VectorOp::add, into, shifts);
-      });
-      panels_.release();
-      const Tensor rounded = halves_.slice(0, count, 0, padded);
-      if (wide_) core_.vcast(rounded, filled);
-      core_.vpack_nz(tile.slice(r - row, count, at - k, padded), rounded);
-    });
+    // Units change where super-blocks begin: a piece begins there, or lies within one.
+    const index begun = weight_.in_units() ? k % w4_super_block : 0;
+    const index head = begun == 0 ? 0 : std::min(depth, w4_super_block - begun);
+    const auto make = [&](index r, index count, index at, index part) { piece_of(tile, row, k, {r, count, at, part}); };
+    for_pieces(row, rows, k, head, at_once_, make);
+    for_pieces(row, rows, k + head, depth - head, at_once_, make);
   }
 
  private:
@@ -158,6 +154,37 @@ class DequantizedTiles {
     index row, rows, k, depth;
   };
 
+  // Of a tile that begins at `row` and `k`.
+  void piece_of(const Tensor& tile, index row, index k, const Piece& piece) {
+    const auto [r, count, at, part] = piece;
+    const index padded = round_up(part, tile.block);
+    const Tensor filled = w_.slice(0, count, 0, padded), w = filled.slice(0, count, 0, part);
+    load(piece);
+    const auto panels = panels_.wait();
+    if (padded > part) core_.vfill(filled, 0);
+    const Tensor q = values(piece, w, panels[codes]);
+    for_groups(piece, [&](index start, index columns, index place, index first, index groups) {
+      const auto part_of = [&](const Tensor& full) { return full.slice(0, count, start, columns); };
+      const Tensor into = part_of(w);
+      const auto with = [&](VectorOp op, const Tensor& from, std::size_t which) {
+        Tensor each = turned(panels[which], which, place, groups).slice(0, count, 0, groups);
+        if (from_[which + units].count > 0) each = product(each, panels[which + units], which, first);
+        if (groups == 1)
+          core_.vbinary(op, into, from, each);
+        else
+          core_.vgrouped(op, into, from, each, weight_.group);
+      };
+      if (weight_.zeros.count > 0) with(VectorOp::sub, into, shifts);
+      with(VectorOp::mul, part_of(q), scales);
+      if (weight_.offsets.count > 0) with(VectorOp::add, into, shifts);
+    });
+    panels_.release();
+    const Tensor rounded = halves_.slice(0, count, 0, padded);
+    if (wide_) core_.vcast(rounded, filled);
+    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), rounded);
+  }
+
+  index units_at_once() const { return ceil_div(at_once_.depth, w4_super_block); }
   index groups_at_once() const { return at_once_.depth / weight_.group + 2 + groups_of_a_granule(core_.device()); }
 
   // visit(first column, columns, the groups' place in their panel, first group, groups) of what is left of the group
@@ -184,6 +211,8 @@ class DequantizedTiles {
       load(scales, place, first, count);
       if (weight_.shifts()) load(shifts, place, first, count);
     });
+    for (const std::size_t i : {scales + units, shifts + units})
+      if (from_[i].count > 0) load(i, 0, piece.k / w4_super_block, ceil_div(piece.depth, w4_super_block));
     panels_.commit();
   }
 
@@ -193,6 +222,20 @@ class DequantizedTiles {
     const Tensor rows = turned_[which].slice(0, panel_rows, 0, words);
     core_.vtranspose(rows, some.reshape({words, panel_rows}));
     return elements_of(rows, from_[which].dtype);
+  }
+
+  // Rows of groups, from group `first` on, times their units: those of one super-block, or of whole ones.
+  Tensor product(const Tensor& counts, const Tensor& panel, std::size_t which, index first) {
+    const index rows = counts.rows(), groups = counts.columns(), of_unit = weight_.groups_of_unit;
+    const index blocks = ceil_div(first % of_unit + groups, of_unit);
+    const Tensor each = turned(panel, which + units, 0, blocks).slice(0, rows, 0, blocks);
+    const Tensor all = products_[which].slice(0, rows, 0, groups);
+    core_.vcast(all, counts);
+    if (blocks == 1)
+      core_.vbinary(VectorOp::mul, all, all, each);
+    else
+      core_.vgrouped(VectorOp::mul, all, all, each, of_unit);
+    return all;
   }
 
   // What codes stand for before their zero is taken and they are scaled: in w where that comes first, or is in f32.
@@ -230,7 +273,8 @@ class DequantizedTiles {
     return w;
   }
 
-  static constexpr std::size_t codes = 0, scales = 1, shifts = 2, sources = 3;
+  static constexpr std::size_t codes = 0, scales = 1, shifts = 2, sources = 5;
+  static constexpr std::size_t units = 2;  // of scales and shifts lie so much behind them
   Core& core_;
   W4Weight weight_;
   bool wide_;
@@ -238,6 +282,7 @@ class DequantizedTiles {
   std::array<RowSource, sources> from_;
   TupleRing<sources> panels_;  // of what a piece is made from, with one pair of flags
   std::array<Tensor, sources> turned_;
+  std::array<Tensor, 3> products_;  // of scales and shifts, with their units
   std::optional<CodeValues> look_up_;
   std::optional<WideCodes> wide_codes_;
   Tensor bytes_, w_, halves_;  // halves_: of w_, where that is f32

@@ -4,6 +4,9 @@
 //   codes, scales, zeros, offsets     panels of words and of groups, each transposed as it is read (operand.hpp)
 //   slots   0 .. group-1 | group .. 2 group-1 | ..        a tile may start within a group: its rest comes first
 //
+// Scales and offsets of i8 are in units of super-blocks of 256 slots: groups have their products, in f32, before they
+// meet anything else.
+//
 // It comes to the matrix unit in one of two ways: as tiles of w in f16, or as tiles of codes, with scales after the
 // products (w4_groups.hpp).
 #pragma once
@@ -19,12 +22,15 @@ namespace inlay::npu {
 
 struct W4Weight {
   RowSource codes = {}, scales = {}, zeros = {}, offsets = {};  // zeros and offsets of count 0: not given
+  RowSource super_scales = {}, super_offsets = {};              // nor these
   NdTensor codebook = {};                                       // not present: a code is its own value
   index group = 0;                                              // slots
   index bits = 4;  // of a code; of 5 and 6 `codes` has words of u4 (w4_words.hpp)
   float middle = 8;
+  index groups_of_unit = 1;  // that a super-block has
 
   bool has_upper_bits() const { return bits == 5 || bits == 6; }
+  bool in_units() const { return super_scales.count > 0; }
   bool shifts() const { return zeros.count > 0 || offsets.count > 0; }
   const RowSource& zeros_or_offsets() const { return zeros.count > 0 ? zeros : offsets; }
 };

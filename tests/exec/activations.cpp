@@ -106,41 +106,6 @@ std::vector<std::byte> weight_bytes(GgmlType type, index n, index k) {
   return bytes;
 }
 
-// What rounds x to 8 bits has f16 scales of blocks of 256, as far as f16 holds them; experts have one type.
-TEST(activations, int8_takes_f16_scales_of_large_blocks) {
-  constexpr index experts = 2, n = 16, k = 512;
-  for (const GgmlType type : inlay::test::block_formats) {
-    SCOPED_TRACE(ggml_format(type).name);
-    auto bytes = weight_bytes(type, experts * n, k);
-    const bool large = ggml_format(type).block == 256;
-    const auto scales = [&](const char* tensor, Activations activations) {
-      ModelFile file;
-      file.set_tensors({{.name = "one", .type = type, .rank = 2, .extents = {experts * n, k}, .data = bytes.data()},
-                        {.name = "all",
-                         .type = type,
-                         .rank = 3,
-                         .extents = {experts, n, k},
-                         .data = bytes.data(),
-                         .bytes = static_cast<index>(bytes.size())}},
-                       {Mapping::borrow(bytes)});
-      const auto weight = pack_weight(serial(), file, *file.find(tensor), activations);
-      EXPECT_TRUE(weight) << weight.error().message();
-      return weight ? std::get<PackedW4>(weight->form()).scale_type : DType::u8;
-    };
-    const DType exact = scales("one", Activations::exact);
-    EXPECT_EQ(exact == DType::f32, large);
-    for (const char* tensor : {"one", "all"}) {
-      EXPECT_EQ(scales(tensor, Activations::bf16), exact);
-      EXPECT_EQ(scales(tensor, Activations::int8), large ? DType::f16 : exact);
-    }
-    if (!large) continue;
-    const auto last = static_cast<std::size_t>((experts * n - 1) * ggml_row_bytes(type, k));  // of the second expert
-    for (const index exponent : inlay::test::exponents_in(type))
-      bytes[last + static_cast<std::size_t>(exponent)] = std::byte{0x7b};
-    for (const char* tensor : {"one", "all"}) EXPECT_EQ(scales(tensor, Activations::int8), DType::f32);
-  }
-}
-
 // Every block format can be asked for: no group or shape of theirs is beyond int8_activations.
 TEST(activations, reach_every_block_format_at_every_level) {
   constexpr index tokens = 5, n = 19, k = 512;

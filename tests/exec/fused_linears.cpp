@@ -88,6 +88,7 @@ TEST(fused_linears, stay_apart_where_they_differ) {
       {"types of zeros", parts_of(codes_of(n, k, 1, 4, false), f32_zeros)},
       {"offsets", parts_of(codes_of(n, k, 1), with_offsets(n, k, 1))},
       {"zeros and offsets", parts_of(codes_of(n, k, 1, 4, false), with_offsets(n, k, 1))},
+      {"units", parts_of(with_offsets(n, k, 1), in_units(n, k, 1))},
       {"a codebook", parts_of(codes_of(n, k, 1), with_codebook(n, k, 1))},
       {"codebooks", parts_of(with_codebook(n, k, 1), with_codebook(n, k, 1, 112))},
       {"an order", parts_of(codes_of(n, k, 1, 4, false), in_another_order(n, k, 1))},

@@ -44,7 +44,9 @@ std::vector<std::string> members(const LinearWeight& weight) {
   if (const auto* int8 = std::get_if<LinearWeight::Int8>(&weight.form()))
     return {bytes_of(int8->packed), bytes_of(int8->sums), bytes_of(int8->scales)};
   const auto& codes = std::get<PackedW4>(weight.form());
-  return {bytes_of(codes.codes), bytes_of(codes.scales), bytes_of(codes.zeros), bytes_of(codes.offsets)};
+  std::vector<std::string> all;
+  for (auto part : PackedW4::by_panel) all.push_back(bytes_of(codes.*part));
+  return all;
 }
 
 // Expert e alone, as a file that has nothing else would pack it.

@@ -57,6 +57,24 @@ TEST(ranks_by_rows, a_part_of_the_inputs_is_what_the_whole_makes_of_them) {
     }
 }
 
+// Units stay where super-blocks are whole; of one that is cut, groups have their products.
+TEST(ranks_by_rows, super_blocks_that_are_cut_have_scales_of_f32) {
+  constexpr index n = 37, k = 3 * w4_super_block, tokens = 2;
+  const LinearWeight whole(n, in_units(n, k, 3));
+  const auto x = random_floats(tokens * k, 4);
+  for (const auto& [first, count] : {std::pair<index, index>{0, 256}, {256, 512}, {256, 64}, {144, 400}, {512, 256}}) {
+    auto alone = x;
+    for (index i = 0; i < tokens * k; ++i)
+      if (i % k < first || i % k >= first + count) alone[static_cast<std::size_t>(i)] = 0;
+    const auto part = inputs_of(whole, {first, count, k}, "w");
+    ASSERT_TRUE(part.has_value()) << part.error().message();
+    const bool whole_blocks = first % w4_super_block == 0 && count % w4_super_block == 0;
+    EXPECT_EQ(std::get<PackedW4>(part->form()).scale_type, whole_blocks ? DType::i8 : DType::f32) << first;
+    const ConstView<2> own = ConstView<2>(x.data(), {tokens, k}).slice(1, first, count);
+    EXPECT_EQ(product(*part, own), product(whole, {alone.data(), {tokens, k}})) << first;
+  }
+}
+
 TEST(ranks_by_rows, inputs_that_end_within_a_group_or_have_another_order_are_refused) {
   const auto refused = [](const LinearWeight& whole, const InputRange& own) {
     const auto part = inputs_of(whole, own, "blk.0.ffn_down.weight");

@@ -36,7 +36,7 @@ struct Shape {
 struct Case {
   Shape shape;
   Tensor<2> x, y;
-  Tensor<3> codes, scales, zeros = {}, offsets = {};
+  Tensor<3> codes, scales, zeros = {}, offsets = {}, super_scales = {}, super_offsets = {};
   Tensor<1> codebook = {}, perm = {}, bias = {};
   W4Compute compute = W4Compute::exact_float;
 
@@ -45,6 +45,7 @@ struct Case {
   LinearW4a16<Host> op() {
     LinearW4a16<Host> op{.x = x, .codes = codes, .scales = scales, .y = y};
     op.zeros = zeros, op.offsets = offsets;
+    op.super_scales = super_scales, op.super_offsets = super_offsets;
     op.codebook = codebook, op.perm = perm, op.bias = bias;
     op.group = shape.group, op.bits = shape.bits;
     op.compute = compute;
@@ -58,18 +59,26 @@ struct Case {
   void add_bias(DType type, Rng& rng) { bias = Tensor<1>(type, {shape.n}, layouts[2]).uniform(rng); }
 };
 
+// Scales of i8 are in units of super-blocks, and offsets with them.
+constexpr bool may_have_units(index group) { return group > 0 && w4_super_block % group == 0; }
+
 struct Types {
   DType x = DType::f32, y = DType::f32, scales = DType::f32, zeros = DType::u8, offsets = scales;
 };
 
-// Codes fill their words to the last bit, and channels beyond n have NaN scales. A codebook has codes of 4 bits,
-// whatever `s` says; its values lie in the whole range of their type or close together, in any order.
+// Codes fill their words to the last bit, and channels beyond n have NaN scales, or units of scales. A codebook has
+// codes of 4 bits, whatever `s` says; its values lie in the whole range of their type or close together, in any order.
 inline Case make(Shape s, Form form, Types types, Layout layout, Rng& rng, index slots = -1) {
   const bool permuted = slots >= 0;
   if (form == Form::codebook) s.bits = 4;
   if (!permuted) slots = s.k;
   const std::array<index, 3> per_group{w4_panels(s.n), w4_groups(slots, s.group), w4_panel};
+  const std::array<index, 3> per_super_block{w4_panels(s.n), w4_super_blocks(slots), w4_panel};
   const Layout packed{.row_gap = 0, .misaligned = layout.misaligned};
+  const bool in_units = types.scales == DType::i8;
+  const auto units = [&](double low, double high) {
+    return Tensor<3>(DType::f16, per_super_block, packed).uniform(rng, low, high);
+  };
   Case c{.shape = s,
          .x = {types.x, {s.rows, s.k}, layout},
          .y = {types.y, {s.rows, s.n}, layout},
@@ -77,8 +86,18 @@ inline Case make(Shape s, Form form, Types types, Layout layout, Rng& rng, index
          .scales = {types.scales, per_group, packed}};
   c.x.uniform(rng);
   c.codes.integers(rng, 0, 255);
-  c.scales.uniform(rng, 0.01, 0.1);
-  if (form == Form::offsets) c.offsets = Tensor<3>(types.offsets, per_group, packed).uniform(rng, -0.5, 0.5);
+  if (in_units) {
+    c.scales.integers(rng, -128, 127);
+    c.super_scales = units(0.0001, 0.001);
+  } else {
+    c.scales.uniform(rng, 0.01, 0.1);
+  }
+  if (form == Form::offsets && in_units) {
+    c.offsets = Tensor<3>(DType::i8, per_group, packed).integers(rng, -128, 127);
+    c.super_offsets = units(-0.005, 0.005);
+  } else if (form == Form::offsets) {
+    c.offsets = Tensor<3>(types.offsets, per_group, packed).uniform(rng, -0.5, 0.5);
+  }
   if (form == Form::zeros) {
     c.zeros = {types.zeros, per_group, packed};
     if (types.zeros == DType::u8)
@@ -90,9 +109,10 @@ inline Case make(Shape s, Form form, Types types, Layout layout, Rng& rng, index
     const int far = rng() % 2 ? 128 : 12;
     c.codebook = Tensor<1>(DType::i8, {w4_codebook}, packed).integers(rng, -far, far - 1);
   }
-  for (index i = 0; i < c.scales.size(); ++i)
-    if (i / (per_group[1] * w4_panel) * w4_panel + i % w4_panel >= s.n)
-      c.scales.set(i, std::numeric_limits<double>::quiet_NaN());
+  Tensor<3>& floats = in_units ? c.super_scales : c.scales;
+  for (index i = 0; i < floats.size(); ++i)
+    if (i / (floats.extents()[1] * w4_panel) * w4_panel + i % w4_panel >= s.n)
+      floats.set(i, std::numeric_limits<double>::quiet_NaN());
   if (permuted) {
     c.perm = {DType::i32, {slots}};
     for (index i = 0; i < slots; ++i) c.perm.set(i, static_cast<double>(i % s.k));
@@ -122,10 +142,14 @@ struct Weight {
         // From the lowest pair on: slots 0 4 1 5 2 6 3 7.
         if (bits == 6) code += 16 * (step[64 + 2 * c16 + j % 4 / 2] >> (j % 2 * 4 + j / 4 * 2) & 3);
         const index at = (i / 16 * groups + (c.shape.group == 0 ? 0 : s / c.shape.group)) * 16 + i % 16;
+        const index super_at = (i / 16 * w4_super_blocks(slots) + s / 256) * 16 + i % 16;
+        const auto in_units = [&](const Tensor<3>& of_groups, const Tensor<3>& units) {
+          return of_groups.get(at) * (units.present() ? units.get(super_at) : 1);
+        };
         const double zero = c.codebook.present() ? -least : c.zeros.present() ? c.zeros.get(at) : 1 << (bits - 1);
         q(i, s) = c.codebook.present() ? c.codebook.get(code) - least : static_cast<double>(code);
-        scale(i, s) = c.scales.get(at);
-        offset(i, s) = c.offsets.present() ? c.offsets.get(at) : -zero * scale(i, s);
+        scale(i, s) = in_units(c.scales, c.super_scales);
+        offset(i, s) = c.offsets.present() ? in_units(c.offsets, c.super_offsets) : -zero * scale(i, s);
       }
   }
   Matrix w() const { return (q.array() * scale.array() + offset.array()).matrix(); }
@@ -283,6 +307,9 @@ inline Case& small_integers(Case& c, Rng& rng) {
   }
   for (index i = 0; i < c.scales.size(); ++i)
     if (!std::isnan(c.scales.get(i))) c.scales.set(i, std::ldexp(1, static_cast<int>(rng() % 3)));
+  for (Tensor<3>* units : {&c.super_scales, &c.super_offsets})
+    for (index i = 0; i < units->size(); ++i)
+      if (!std::isnan(units->get(i))) units->set(i, std::ldexp(1, static_cast<int>(rng() % 3) - 1));
   if (c.zeros.present()) c.zeros.integers(rng, 0, (1 << c.shape.bits) - 1);
   if (c.offsets.present()) c.offsets.integers(rng, -20, 20);
   if (c.bias.present()) c.bias.integers(rng, -100, 100);

@@ -108,6 +108,34 @@ TEST(linear_w4a16, a_codebook_by_hand) {
   }
 }
 
+// Units of the first 256 slots and of those behind them, by hand.
+TEST(linear_w4a16, units_of_super_blocks_by_hand) {
+  EXPECT_EQ(w4_super_blocks(0), 0);
+  EXPECT_EQ(w4_super_blocks(256), 1);
+  EXPECT_EQ(w4_super_blocks(257), 2);
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations}) {
+    Rng rng(34);
+    Case c = make({1, 2, 264, 128, 4}, Form::offsets, {.scales = DType::i8}, {}, rng);
+    c.compute = compute;
+    c.x.fill(0), c.codes.fill(0), c.scales.fill(0), c.offsets.fill(0);
+    c.x.set(0, 127), c.x.set(128, 127), c.x.set(256, 127);
+    c.codes.set(4, 3);            // channel 1: slot 0
+    c.codes.set(16 * 64 + 4, 5);  // slot 128
+    c.codes.set(32 * 64 + 4, 7);  // slot 256
+    c.scales.set(1, -128), c.scales.set(16 + 1, 127), c.scales.set(32 + 1, 2);
+    c.offsets.set(1, 4), c.offsets.set(16 + 1, -8), c.offsets.set(32 + 1, 1);
+    c.super_scales.fill(9), c.super_offsets.fill(9);
+    c.super_scales.set(1, 0.5), c.super_scales.set(16 + 1, 0.25);
+    c.super_offsets.set(1, -0.5), c.super_offsets.set(16 + 1, 16);
+    on_every_form(compute, [&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      EXPECT_EQ(got.y.get(0), 0);
+      EXPECT_EQ(got.y.get(1), 127 * (3 * -64 - 2 + 5 * 63.5 + 4 + 7 * 0.5 + 16));
+    });
+  }
+}
+
 TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   Rng rng(25);
   Case c = make({2, 17, 64, 32, 4}, Form::zeros, {}, {}, rng, 64);
@@ -136,6 +164,25 @@ TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   refused([&](auto& op) { op.bias.extents[0] = 16; }, {"bias", "16", "17"});
   refused([&](auto& op) { op.y = View<2>(c.x.data<float>(), {2, 17}); }, {"y", "overlaps", "x"});
   refused([&](auto& op) { op.compute = static_cast<W4Compute>(2); }, {"compute", "2", "0..1"});
+  Case units = make({2, 17, 300, 32, 4}, Form::offsets, {.scales = DType::i8}, {}, rng);
+  const LinearW4a16<Host> whole = units.op();
+  const Refused of_units(whole);
+  of_units([&](auto& op) { op.group = 0; }, {"scales", "[2, 10, 16]", "[2, 1, 16]"});
+  of_units([&](auto& op) { op.super_scales = {}; }, {"scales", "i8", "f32"});
+  of_units([&](auto& op) { op.super_offsets = {}; }, {"super_offsets", "missing", "must be given"});
+  of_units([&](auto& op) { op.offsets = {}; }, {"super_offsets", "given", "left out"});
+  of_units([&](auto& op) { op.scales.dtype = DType::u8; }, {"scales", "u8", "i8"});
+  of_units([&](auto& op) { op.offsets.dtype = DType::f16; }, {"offsets", "f16", "i8"});
+  of_units([&](auto& op) { op.super_scales.dtype = DType::f32; }, {"super_scales", "f32", "f16"});
+  of_units([&](auto& op) { op.super_offsets.dtype = DType::bf16; }, {"super_offsets", "bf16", "f16"});
+  of_units([&](auto& op) { op.super_scales.extents[1] = 1; }, {"super_scales", "[2, 1, 16]", "[2, 2, 16]"});
+  of_units([&](auto& op) { op.super_offsets.extents[1] = 3; }, {"super_offsets", "[2, 3, 16]", "[2, 2, 16]"});
+  for (const index group : {0, 24, 512}) {
+    Case others = make({2, 17, 300, group, 4}, Form::symmetric, {}, {}, rng);
+    LinearW4a16<Host> op = others.op();
+    op.scales.dtype = DType::i8, op.super_scales = whole.super_scales;
+    expect_refused(op, {"group", std::to_string(group), "divide 256", "super_scales"});
+  }
   Case eight = make({2, 17, 64, 32, 8}, Form::symmetric, {}, {}, rng);
   LinearW4a16<Host> too_wide = eight.op();
   too_wide.codebook = codebook;

@@ -22,7 +22,8 @@ std::pair<std::vector<Case>, Experts> make_experts(Shape shape, Form form, W4Com
   std::vector<Case> apart;
   for (index tokens : rows) {
     shape.rows = tokens;
-    Case one = make(shape, form, {.scales = DType::f16}, {}, rng, permuted ? shape.k : -1);
+    const DType scales = shape.group == 32 && shape.bits > 4 ? DType::i8 : DType::f16;
+    Case one = make(shape, form, {.scales = scales}, {}, rng, permuted ? shape.k : -1);
     if (form != Form::zeros) one.add_bias(DType::f32, rng);
     if (!apart.empty()) one.codebook = apart.front().codebook;
     for (index s = 0; s < one.perm.size(); ++s) one.perm.set(s, static_cast<double>((s * 7 + 3) % shape.k));
@@ -37,6 +38,8 @@ std::pair<std::vector<Case>, Experts> make_experts(Shape shape, Form form, W4Com
   all.scales = of_all(apart, &Case::scales);
   all.zeros = of_all(apart, &Case::zeros);
   all.offsets = of_all(apart, &Case::offsets);
+  all.super_scales = of_all(apart, &Case::super_scales);
+  all.super_offsets = of_all(apart, &Case::super_offsets);
   all.bias = of_all(apart, &Case::bias);
   return {std::move(apart), std::move(all)};
 }
@@ -50,7 +53,7 @@ TEST(linear_w4a16_experts, are_as_apart) {
         ++at;
         SCOPED_TRACE(at);
         const Shape shape{
-            .rows = 0, .n = at % 3 == 0 ? 16 : 35, .k = at % 2 ? 23 : 144, .group = at % 4 ? 32 : 0, .bits = bits};
+            .rows = 0, .n = at % 3 == 0 ? 16 : 35, .k = at % 2 ? 23 : 296, .group = at % 4 ? 32 : 0, .bits = bits};
         const auto [apart, all] = make_experts(shape, form, compute, spreads[at % spreads.size()], at % 5 == 0, rng);
         ASSERT_NO_FATAL_FAILURE(expect_as_apart(apart, all));
       }

@@ -109,12 +109,12 @@ TEST(linear_w4a16, gguf_forms) {
   };
   for (const Form& form : {Form{GgmlType::Q5_0, 5, 32, DType::f16, false},
                            {GgmlType::Q5_1, 5, 32, DType::f16, true},
-                           {GgmlType::Q2_K, 4, 16, DType::f32, true},
-                           {GgmlType::Q3_K, 4, 16, DType::f32, false},
-                           {GgmlType::Q5_K, 5, 32, DType::f32, true},
-                           {GgmlType::Q6_K, 6, 16, DType::f32, false},
+                           {GgmlType::Q2_K, 4, 16, DType::i8, true},
+                           {GgmlType::Q3_K, 4, 16, DType::i8, false},
+                           {GgmlType::Q5_K, 5, 32, DType::i8, true},
+                           {GgmlType::Q6_K, 6, 16, DType::i8, false},
                            {GgmlType::IQ4_NL, 4, 32, DType::f16, false},
-                           {GgmlType::IQ4_XS, 4, 32, DType::f32, false},
+                           {GgmlType::IQ4_XS, 4, 32, DType::i8, false},
                            {GgmlType::MXFP4, 4, 32, DType::bf16, false}}) {
     SCOPED_TRACE(std::string(ggml_format(form.type).name));
     const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(ggml_format(form.type).bytes));
@@ -124,6 +124,8 @@ TEST(linear_w4a16, gguf_forms) {
     EXPECT_EQ(weight->group, form.group);
     EXPECT_EQ(weight->scale_type, form.scales);
     EXPECT_EQ(weight->offsets.size() != 0, form.offsets);
+    EXPECT_EQ(weight->super_scales.size() != 0, form.scales == DType::i8);
+    EXPECT_EQ(weight->super_offsets.size() != 0, form.scales == DType::i8 && form.offsets);
     EXPECT_EQ(weight->zeros.size(), 0u);
   }
 }
@@ -148,6 +150,12 @@ TEST(linear_w4a16, imports_gguf) {
     ASSERT_TRUE(weight.has_value()) << weight.error().message();
     EXPECT_TRUE(unpacked(*weight) == expected);
     ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
+    if (const auto wide = import_gguf(type, bytes.data(), n, k, DType::f32)) {
+      EXPECT_EQ(wide->super_scales.size(), 0u);
+      EXPECT_TRUE(unpacked(*wide) == expected);
+    } else {
+      ADD_FAILURE() << wide.error().message();
+    }
     const auto narrow = import_gguf(type, bytes.data(), n, k, DType::f16);
     ASSERT_TRUE(narrow.has_value());
     // Scale and offset are each off by 2^-11 of codes up to 255 and scales below 0.07 * 128.

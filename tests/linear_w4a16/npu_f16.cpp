@@ -22,6 +22,7 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
                 if (mode == NpuMode::checked && ++turn % 9 != 0) continue;
                 Types types{
                     .x = float_types[rng() % 3], .y = DType::f32, .scales = rng() % 3 ? DType::f16 : DType::f32};
+                if (may_have_units(group) && rng() % 2) types.scales = DType::i8;
                 types.offsets = types.scales;
                 const Case start = make(
                     {rows, n, k, group, bits},

@@ -86,10 +86,9 @@ Expected<EngineOfMany> engine_of_many(const Options& options, const Setting& set
   return on_devices<EngineOfMany>(settings, settings.backend, 1, [&](auto run) -> Expected<EngineOfMany> {
     auto cut = exec::RankCut::make(setting.config, comm.rank, comm.size, cut_of(settings));
     if (!cut) return failure(std::move(cut.error()));
-    auto weights = setting.file
-                       ? exec::load_weights(
-                             setting.file, run.parallel(), [](index, index) {}, *cut, settings.rounding.of_linears())
-                       : exec::random_weights(setting.config, options.type, run.parallel(), 1, *cut);
+    auto weights = setting.file ? exec::load_weights(
+                                      setting.file, run.parallel(), [](index, index) {}, *cut)
+                                : exec::random_weights(setting.config, options.type, run.parallel(), 1, *cut);
     if (!weights) return failure(std::move(weights.error()));
     const auto linear_bytes = static_cast<double>(weights->linear_bytes);
     const exec::ModelConfig own = cut->config();

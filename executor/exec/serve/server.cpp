@@ -70,7 +70,7 @@ Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, 
                               const Options& options, const std::function<void(index, index)>& progress) {
   if (Status status = check(completed(options, file->config), file->config); !status.ok())
     return failure(std::move(status));
-  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, options.activations, progress);
+  auto own = load_own(std::move(file), run.parallel(), options.comm, options.cut, progress);
   if (!own) return failure(std::move(own.error()));
   return make(own->config, std::move(own->weights), std::move(run), std::move(tokenizer), options);
 }
@@ -78,7 +78,7 @@ Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, 
 Status Server::follow(std::shared_ptr<const ModelFile> file, Eager run, const Options& options) {
   const Options whole = completed(options, file->config);
   if (Status status = check(whole, file->config); !status.ok()) return status;
-  auto own = load_own(std::move(file), run.parallel(), whole.comm, whole.cut, whole.activations, [](index, index) {});
+  auto own = load_own(std::move(file), run.parallel(), whole.comm, whole.cut, [](index, index) {});
   if (!own) return std::move(own.error());
   auto engine = make_engine(own->config, std::move(own->weights), std::move(run), engine_options(own->config, whole));
   return engine ? exec::follow(**engine, whole.comm) : std::move(engine.error());

@@ -55,7 +55,7 @@
 
 namespace inlay::ggml {
 
-// bits: of a code. scale_type: holds every scale and minimum exactly.
+// bits: of a code. scale_type: holds every scale and minimum exactly; i8 in units of the block, d and dmin.
 template <index Size, index Group, int Bits, int Zero, bool HasMinima, DType ScaleType> struct BlockFormat {
   static constexpr index size = Size, group = Group, groups = Size / Group;
   static constexpr int bits = Bits, zero = Zero;
@@ -93,35 +93,35 @@ struct MXFP4 : BlockFormat<32, 32, 4, 0, false, DType::bf16> {
   std::uint8_t e;
   std::uint8_t q[16];
 };
-struct Q2_K : BlockFormat<256, 16, 2, 0, true, DType::f32> {
+struct Q2_K : BlockFormat<256, 16, 2, 0, true, DType::i8> {
   std::uint8_t scales[16];
   std::uint8_t q[64];
   f16 d, dmin;
 };
-struct Q3_K : BlockFormat<256, 16, 3, 4, false, DType::f32> {
+struct Q3_K : BlockFormat<256, 16, 3, 4, false, DType::i8> {
   std::uint8_t high[32];
   std::uint8_t q[64];
   std::uint8_t scales[12];
   f16 d;
 };
-struct Q4_K : BlockFormat<256, 32, 4, 0, true, DType::f32> {
+struct Q4_K : BlockFormat<256, 32, 4, 0, true, DType::i8> {
   f16 d, dmin;
   std::uint8_t scales[12];
   std::uint8_t q[128];
 };
-struct Q5_K : BlockFormat<256, 32, 5, 0, true, DType::f32> {
+struct Q5_K : BlockFormat<256, 32, 5, 0, true, DType::i8> {
   f16 d, dmin;
   std::uint8_t scales[12];
   std::uint8_t high[32];
   std::uint8_t q[128];
 };
-struct Q6_K : BlockFormat<256, 16, 6, 32, false, DType::f32> {
+struct Q6_K : BlockFormat<256, 16, 6, 32, false, DType::i8> {
   std::uint8_t low[128];
   std::uint8_t high[64];
   std::int8_t scales[16];
   f16 d;
 };
-struct IQ4_XS : BlockFormat<256, 32, 4, 0, false, DType::f32> {
+struct IQ4_XS : BlockFormat<256, 32, 4, 0, false, DType::i8> {
   f16 d;
   std::uint8_t scales_high[2];
   std::uint8_t scales_low[4];
@@ -244,40 +244,46 @@ constexpr int six_bit_min(const std::uint8_t (&s)[12], index group) {
   return group < 4 ? s[group + 4] & 63 : s[group + 4] >> 4 | (s[group] >> 6) << 4;
 }
 
-inline float times(f16 d, int count) { return static_cast<float>(d) * static_cast<float>(count); }
+// Scales and minima of a super-block are whole numbers of its d and dmin.
+inline int scale_in_units(const Q2_K& block, index group) { return block.scales[group] & 15; }
+inline int scale_in_units(const Q3_K& block, index group) {
+  const int low = block.scales[group % 8] >> (group / 8 * 4) & 15;
+  const int high = block.scales[8 + group % 4] >> (group / 4 * 2) & 3;
+  return (low | high << 4) - 32;
+}
+inline int scale_in_units(const Q4_K& block, index group) { return six_bit_scale(block.scales, group); }
+inline int scale_in_units(const Q5_K& block, index group) { return six_bit_scale(block.scales, group); }
+inline int scale_in_units(const Q6_K& block, index group) { return block.scales[group]; }
+inline int scale_in_units(const IQ4_XS& block, index group) {
+  const int low = block.scales_low[group / 2] >> (group % 2 * 4) & 15;
+  const int high = block.scales_high[group / 4] >> (group % 4 * 2) & 3;
+  return (low | high << 4) - 32;
+}
+inline int minimum_in_units(const Q2_K& block, index group) { return block.scales[group] >> 4; }
+inline int minimum_in_units(const Q4_K& block, index group) { return six_bit_min(block.scales, group); }
+inline int minimum_in_units(const Q5_K& block, index group) { return six_bit_min(block.scales, group); }
 
-inline float scale(const Q8_0& block, index) { return static_cast<float>(block.d); }
-inline float scale(const Q4_0& block, index) { return static_cast<float>(block.d); }
-inline float scale(const Q4_1& block, index) { return static_cast<float>(block.d); }
-inline float scale(const Q5_0& block, index) { return static_cast<float>(block.d); }
-inline float scale(const Q5_1& block, index) { return static_cast<float>(block.d); }
-inline float scale(const IQ4_NL& block, index) { return static_cast<float>(block.d); }
+template <class Block> inline constexpr bool has_units = Block::scale_type == DType::i8;
+
+template <class Block> float scale(const Block& block, index group) {
+  if constexpr (has_units<Block>)
+    return static_cast<float>(block.d) * static_cast<float>(scale_in_units(block, group));
+  else
+    return static_cast<float>(block.d);
+}
 // 2^-128 and 2^-127 are subnormal.
-inline float scale(const MXFP4& block, index) {
+template <> inline float scale(const MXFP4& block, index) {
   const std::uint32_t e = block.e;
   return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
 }
-inline float scale(const Q2_K& block, index group) { return times(block.d, block.scales[group] & 15); }
-inline float scale(const Q3_K& block, index group) {
-  const int low = block.scales[group % 8] >> (group / 8 * 4) & 15;
-  const int high = block.scales[8 + group % 4] >> (group / 4 * 2) & 3;
-  return times(block.d, (low | high << 4) - 32);
+template <class Block> float minimum(const Block& block, index group) {
+  if constexpr (!Block::has_minima)
+    return 0;
+  else if constexpr (has_units<Block>)
+    return static_cast<float>(block.dmin) * static_cast<float>(minimum_in_units(block, group));
+  else
+    return -static_cast<float>(block.m);
 }
-inline float scale(const Q4_K& block, index group) { return times(block.d, six_bit_scale(block.scales, group)); }
-inline float scale(const Q5_K& block, index group) { return times(block.d, six_bit_scale(block.scales, group)); }
-inline float scale(const Q6_K& block, index group) { return times(block.d, block.scales[group]); }
-inline float scale(const IQ4_XS& block, index group) {
-  const int low = block.scales_low[group / 2] >> (group % 2 * 4) & 15;
-  const int high = block.scales_high[group / 4] >> (group % 4 * 2) & 3;
-  return times(block.d, (low | high << 4) - 32);
-}
-
-inline float minimum(const Q4_1& block, index) { return -static_cast<float>(block.m); }
-inline float minimum(const Q5_1& block, index) { return -static_cast<float>(block.m); }
-inline float minimum(const Q2_K& block, index group) { return times(block.dmin, block.scales[group] >> 4); }
-inline float minimum(const Q4_K& block, index group) { return times(block.dmin, six_bit_min(block.scales, group)); }
-inline float minimum(const Q5_K& block, index group) { return times(block.dmin, six_bit_min(block.scales, group)); }
-template <class Block> float minimum(const Block&, index) { return 0; }
 
 // A scale times a code has 24 bits at most, so the product is exact, whatever its order and whether it is fused.
 template <class Block> void dequantize_block(const Block& block, float* x) {

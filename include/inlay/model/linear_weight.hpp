@@ -82,9 +82,7 @@ class LinearWeight {
   Form form_;
 };
 
-// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back. Blocks
-// of GGUF are packed by import_gguf, or for int8 activations by import_gguf_for_int8.
-Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
-                                   Activations activations = Activations::exact);
+// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back.
+Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor);
 
 }  // namespace inlay::exec

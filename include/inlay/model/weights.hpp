@@ -95,11 +95,9 @@ struct Weights {
   }
 };
 
-// `progress(done, layers)` is called after each layer. Of one rank of several: what `cut` says is its own. Packed for
-// linears that multiply with such activations (pack_weight).
+// `progress(done, layers)` is called after each layer. Of one rank of several: what `cut` says is its own.
 Expected<Weights> load_weights(
     std::shared_ptr<const ModelFile> file, const Parallel& parallel,
-    const std::function<void(index, index)>& progress = [](index, index) {}, const RankCut& cut = {},
-    Activations activations = Activations::exact);
+    const std::function<void(index, index)>& progress = [](index, index) {}, const RankCut& cut = {});
 
 }  // namespace inlay::exec

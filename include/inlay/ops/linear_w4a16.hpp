@@ -7,6 +7,11 @@
 //   w[n,s] =  q[n,s] * scale[n,g] + offset[n,g]                    offsets given: GGUF's Q4_1, Q4_K ..
 //   w[n,s] = codebook[q[n,s]] * scale[n,g]                         codebook given: MXFP4, GGUF's IQ4_NL, IQ4_XS
 //
+// Scales (and offsets) may be whole numbers of 8 bits, in units of a super-block of 256 slots, b = s / 256, as GGUF's K
+// formats have them. f32 holds the products exactly, and all above is said of them:
+//
+//   scale[n,g] = scales[n,g] * super_scales[n,b]    offset[n,g] = offsets[n,g] * super_offsets[n,b]
+//
 // Slots are the k inputs in order, unless perm names another order (GPTQ's act-order: the inputs of
 // one group are brought side by side); perm[s] = -1 is a slot without input, which counts as one of 0: a scale that
 // is not finite shows there, too.
@@ -25,8 +30,8 @@
 //     step 1  | n0 .. n15 | n0 .. n15 |  bits = 6: upper pairs, u16   | s7 s3 s6 s2 s5 s1 s4 s0 |
 //               words       upper bits                                 15                       0
 //
-//   scales [panels, groups, 16]
-//     group 0 | n0 n1 .. n15 |
+//   scales [panels, groups, 16]        super_scales [panels, super-blocks, 16]
+//     group 0 | n0 n1 .. n15 |           block 0 | n0 n1 .. n15 |
 //
 // Of a mixture of experts (core/experts.hpp) each expert's codes, scales, zeros and offsets have that form by
 // themselves, and lie behind each other; all have one perm and one codebook.
@@ -56,6 +61,7 @@ enum class W4Compute : unsigned char { exact_float, int8_activations };
 inline constexpr index w4_panel = 16;          // output channels that lie side by side
 inline constexpr index w4_group_multiple = 8;  // slots in a step of 4-bit codes: groups end with steps
 inline constexpr index w4_codebook = 16;       // values that codes of 4 bits name
+inline constexpr index w4_super_block = 256;   // slots whose groups' scales have one unit
 
 inline namespace INLAY_UNIT_ISA {
 
@@ -71,15 +77,18 @@ constexpr index w4_upper_place(index bits, index j) { return bits == 6 ? 4 * (j 
 constexpr index w4_groups(index slots, index group) {
   return slots == 0 ? 0 : group == 0 ? 1 : groups_of(slots, group);
 }
+constexpr index w4_super_blocks(index slots) { return groups_of(slots, w4_super_block); }
 
 }  // namespace INLAY_UNIT_ISA
 
 template <class Space = Host> struct LinearW4a16 {
-  ConstView<2, Space> x;                 // [tokens, k]              f32 f16 bf16; row stride free
-  ConstView<3, Space> codes;             // [panels, steps, bytes]   u8; contiguous
-  ConstView<3, Space> scales;            // [panels, groups, 16]     f32 f16 bf16; contiguous
-  ConstView<3, Space> zeros = {};        // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
-  ConstView<3, Space> offsets = {};      // [panels, groups, 16]     f32 f16 bf16; in place of zeros, contiguous
+  ConstView<2, Space> x;                   // [tokens, k]              f32 f16 bf16; row stride free
+  ConstView<3, Space> codes;               // [panels, steps, bytes]   u8; contiguous
+  ConstView<3, Space> scales;              // [panels, groups, 16]     f32 f16 bf16, or i8 of super_scales; contiguous
+  ConstView<3, Space> zeros = {};          // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
+  ConstView<3, Space> offsets = {};        // [panels, groups, 16]     as scales; in place of zeros, contiguous
+  ConstView<3, Space> super_scales = {};   // [panels, super-blocks, 16]  f16; with scales of i8, contiguous
+  ConstView<3, Space> super_offsets = {};  // [panels, super-blocks, 16]  f16; with offsets of i8, contiguous
   ConstView<1, Space> codebook = {};     // [16]                     i8; optional: bits 4, in place of zeros and offsets
   ConstView<1, Space> perm = {};         // [slots]                  i32 in -1..k-1; optional: slots = k, in order
   ConstView<1, Space> bias = {};         // [n]                      f32 f16 bf16; optional
@@ -95,6 +104,8 @@ template <class Space = Host> struct LinearW4a16 {
                                            in("scales", &LinearW4a16::scales),
                                            optional_in("zeros", &LinearW4a16::zeros),
                                            optional_in("offsets", &LinearW4a16::offsets),
+                                           optional_in("super_scales", &LinearW4a16::super_scales),
+                                           optional_in("super_offsets", &LinearW4a16::super_offsets),
                                            optional_in("codebook", &LinearW4a16::codebook),
                                            optional_in("perm", &LinearW4a16::perm),
                                            optional_in("bias", &LinearW4a16::bias),
@@ -121,37 +132,55 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
     });
   const index panels = saturating_multiply(experts, w4_panels(n));
   const std::array<index, 3> per_group{panels, w4_groups(slots, op.group), w4_panel};
-  Status status =
-      check_expert_ends(op, Check(op)
-                                .dtype(op.expert_ends, DType::i32)
-                                .that(op.experts() > 0, op.expert_ends, no_expert)
-                                .dtype(op.x, floats)
-                                .dtype(op.y, DTypes{DType::f32, op.x.dtype})
-                                .extent(op.y, 0, op.x.extents[0])
-                                .dtype(op.codes, DType::u8)
-                                .shape(op.codes, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)})
-                                .contiguous(op.codes)
-                                .dtype(op.scales, floats)
-                                .shape(op.scales, per_group)
-                                .contiguous(op.scales)
-                                .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
-                                      "are given; they must be left out where zeros are given")
-                                .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
-                                .shape(op.zeros, per_group)
-                                .contiguous(op.zeros)
-                                .dtype(op.offsets, floats)
-                                .shape(op.offsets, per_group)
-                                .contiguous(op.offsets)
-                                .that(!op.codebook.present() || op.bits == 4, op.codebook,
-                                      "is given; it must be left out where bits is not 4")
-                                .that(!op.codebook.present() || !(op.zeros.present() || op.offsets.present()),
-                                      op.codebook, "is given; it must be left out where zeros or offsets are")
-                                .dtype(op.codebook, DType::i8)
-                                .extent(op.codebook, 0, w4_codebook)
-                                .dtype(op.perm, DType::i32)
-                                .dtype(op.bias, floats)
-                                .extent(op.bias, 0, saturating_multiply(experts, n))
-                                .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
+  const std::array<index, 3> per_super_block{panels, w4_super_blocks(slots), w4_panel};
+  const bool in_units = op.super_scales.present();
+  const DTypes per_scale = in_units ? DTypes{DType::i8} : floats;
+  Status status = check_expert_ends(
+      op,
+      Check(op)
+          .dtype(op.expert_ends, DType::i32)
+          .that(op.experts() > 0, op.expert_ends, no_expert)
+          .dtype(op.x, floats)
+          .dtype(op.y, DTypes{DType::f32, op.x.dtype})
+          .extent(op.y, 0, op.x.extents[0])
+          .dtype(op.codes, DType::u8)
+          .shape(op.codes, {panels, w4_steps(slots, op.bits), w4_step_bytes(op.bits)})
+          .contiguous(op.codes)
+          .dtype(op.scales, per_scale)
+          .shape(op.scales, per_group)
+          .contiguous(op.scales)
+          .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
+                "are given; they must be left out where zeros are given")
+          .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
+          .shape(op.zeros, per_group)
+          .contiguous(op.zeros)
+          .dtype(op.offsets, per_scale)
+          .shape(op.offsets, per_group)
+          .contiguous(op.offsets)
+          .that(!in_units || (op.group > 0 && w4_super_block % op.group == 0), op.group,
+                [&] { return "is " + format_value(op.group) + "; it must divide 256 where super_scales are given"; })
+          .dtype(op.super_scales, DType::f16)
+          .shape(op.super_scales, per_super_block)
+          .contiguous(op.super_scales)
+          .that(op.super_offsets.present() == (in_units && op.offsets.present()), op.super_offsets,
+                [&] {
+                  return op.super_offsets.present()
+                             ? "are given; they must be left out where super_scales or offsets are"
+                             : "are missing; they must be given where super_scales and offsets are";
+                })
+          .dtype(op.super_offsets, DType::f16)
+          .shape(op.super_offsets, per_super_block)
+          .contiguous(op.super_offsets)
+          .that(!op.codebook.present() || op.bits == 4, op.codebook,
+                "is given; it must be left out where bits is not 4")
+          .that(!op.codebook.present() || !(op.zeros.present() || op.offsets.present()), op.codebook,
+                "is given; it must be left out where zeros or offsets are")
+          .dtype(op.codebook, DType::i8)
+          .extent(op.codebook, 0, w4_codebook)
+          .dtype(op.perm, DType::i32)
+          .dtype(op.bias, floats)
+          .extent(op.bias, 0, saturating_multiply(experts, n))
+          .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
   if constexpr (std::is_same_v<Space, Host>) {
     if (status.ok() && op.perm.present()) {
       const auto* perm = op.perm.template as<std::int32_t>();
@@ -171,6 +200,8 @@ template <class Space> LinearW4a16<Space> expert_part(LinearW4a16<Space> op, ind
   op.scales = of_expert(op.scales, expert, experts);
   op.zeros = of_expert(op.zeros, expert, experts);
   op.offsets = of_expert(op.offsets, expert, experts);
+  op.super_scales = of_expert(op.super_scales, expert, experts);
+  op.super_offsets = of_expert(op.super_offsets, expert, experts);
   op.bias = of_expert(op.bias, expert, experts);
   op.expert_ends = {};
   return op;
@@ -183,8 +214,8 @@ template <class Space> LinearW4a16<Space> channel_part(LinearW4a16<Space> op, in
   op.y = op.y.slice(1, begin, count);
   op.codes = op.codes.slice(0, first, panels);
   op.scales = op.scales.slice(0, first, panels);
-  if (op.zeros.present()) op.zeros = op.zeros.slice(0, first, panels);
-  if (op.offsets.present()) op.offsets = op.offsets.slice(0, first, panels);
+  for (auto view : {&op.zeros, &op.offsets, &op.super_scales, &op.super_offsets})
+    if (view->present()) *view = view->slice(0, first, panels);
   if (op.bias.present()) op.bias = op.bias.slice(0, begin, count);
   return op;
 }

@@ -43,14 +43,11 @@ inline Status check(const AwqWeight& weight);
 
 // `bytes` holds n rows of k elements, one after the other. Codes keep their bits, those of 2 and 3 take 4; those of
 // IQ4_NL, IQ4_XS and MXFP4 name the values of a codebook (MXFP4's are twice FP4's, with half the scale). By default
-// scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, f32 for blocks of 256.
-// f16 halves the bytes of the last and rounds them (2^-11 relative); where it does not hold one it is refused.
+// scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, i8 in units of
+// super-blocks for those of 256. f32 holds all of them too, in more bytes; f16 and bf16 round what they do not hold,
+// and a scale beyond their range is refused.
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k,
                                       std::optional<DType> scales = {}, const Parallel& parallel = serial());
-// For int8_activations: f16 in place of f32 where it holds all of them. That rounds a weight by 2^-12 of itself, where
-// x is rounded by 2^-8 of its group's largest, and a token reads a sixth (Q4_K) or an eighth (Q6_K) less.
-inline Expected<PackedW4> import_gguf_for_int8(GgmlType type, const void* bytes, index n, index k,
-                                               const Parallel& parallel = serial());
 
 // B of MatMulNBits: blocks of `group` inputs, the even input in the low nibble.
 struct OnnxWeight {
@@ -117,6 +114,25 @@ inline std::vector<std::int32_t> sorted_by_group(const std::int32_t* g_idx, inde
   return perm;
 }
 
+// Scales and minima of super-blocks as they are: whole numbers of d and dmin.
+template <class Block, class BlockAt> void pack_units(PackedW4& weight, BlockAt&& block_at, const Parallel& parallel) {
+  const auto counts = [&](auto&& count) {
+    return pack_per_group(weight, DType::i8, parallel, [&](index channel, index g) {
+      return count(block_at(channel, g / Block::groups), g % Block::groups);
+    });
+  };
+  const auto units = [&](auto&& unit) {
+    return pack_lines(weight, weight.k / Block::size, DType::f16, parallel,
+                      [&](index channel, index i) { return unit(block_at(channel, i)); });
+  };
+  weight.scales = counts([](const Block& block, index g) { return ggml::scale_in_units(block, g); });
+  weight.super_scales = units([](const Block& block) { return static_cast<float>(block.d); });
+  if constexpr (Block::has_minima) {
+    weight.offsets = counts([](const Block& block, index g) { return ggml::minimum_in_units(block, g); });
+    weight.super_offsets = units([](const Block& block) { return -static_cast<float>(block.dmin); });
+  }
+}
+
 template <class Block> Status pack_blocks(PackedW4& weight, const std::byte* bytes, const Parallel& parallel) {
   const index row_bytes = weight.k / Block::size * static_cast<index>(sizeof(Block));
   const auto block_at = [=](index channel, index i) {
@@ -138,6 +154,11 @@ template <class Block> Status pack_blocks(PackedW4& weight, const std::byte* byt
         for (index e = 0; e < Block::size; ++e) out[c * weight.k + i + e] = static_cast<std::uint8_t>(q[e] + shift);
       }
   });
+  if constexpr (ggml::has_units<Block>)
+    if (weight.scale_type == DType::i8) {
+      pack_units<Block>(weight, block_at, parallel);
+      return {};
+    }
   std::atomic<index> beyond = -1;  // a row with a scale that its type does not hold, if any
   const auto held = [&](index channel, double value) {
     if (std::isfinite(value) && !std::isfinite(as_stored(weight.scale_type, value))) beyond = channel;
@@ -151,10 +172,10 @@ template <class Block> Status pack_blocks(PackedW4& weight, const std::byte* byt
       return held(channel, -ggml::minimum(block_at(channel, g / Block::groups), g % Block::groups));
     });
   const index row = beyond;
-  return row < 0
-             ? Status()
-             : refused("scales", "are " + std::string(name(weight.scale_type)) + ", which does not hold one of row " +
-                                     std::to_string(row) + "; it must be " + std::string(name(Block::scale_type)));
+  return row < 0 ? Status()
+                 : refused("scales", "are " + std::string(name(weight.scale_type)) +
+                                         ", which does not hold one of row " + std::to_string(row) + "; it must be " +
+                                         std::string(name(ggml::has_units<Block> ? DType::f32 : Block::scale_type)));
 }
 
 }  // namespace detail
@@ -258,15 +279,6 @@ inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n,
   });
   if (!status) return failure(std::move(status));
   return weight;
-}
-
-inline Expected<PackedW4> import_gguf_for_int8(GgmlType type, const void* bytes, index n, index k,
-                                               const Parallel& parallel) {
-  bool wide = false;
-  with_block(type, [&]<class Block>(std::type_identity<Block>) { wide = Block::scale_type == DType::f32; });
-  if (wide)
-    if (auto packed = import_gguf(type, bytes, n, k, DType::f16, parallel)) return packed;
-  return import_gguf(type, bytes, n, k, {}, parallel);
 }
 
 inline Status check(const OnnxWeight& from) {

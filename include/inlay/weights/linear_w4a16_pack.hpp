@@ -61,17 +61,36 @@ struct PackedW4 {
   index slots = 0;     // k without perm
   index group = 0;     // as in LinearW4a16
   index bits = 4;
-  DType scale_type = DType::f16;  // of scales and offsets
+  DType scale_type = DType::f16;  // of scales and offsets: i8 in units of super-blocks
   DType zero_type = DType::u8;
   AlignedBytes codes = {}, scales = {}, zeros = {}, offsets = {};  // zeros and offsets may be empty
+  AlignedBytes super_scales = {}, super_offsets = {};              // f16; may be empty
   std::vector<std::int8_t> codebook = {};                          // of 16, or empty
   std::vector<std::int32_t> perm = {};                             // may be empty
 
+  // What lies panel by panel.
+  static constexpr AlignedBytes PackedW4::*by_panel[] = {&PackedW4::codes,        &PackedW4::scales,
+                                                         &PackedW4::zeros,        &PackedW4::offsets,
+                                                         &PackedW4::super_scales, &PackedW4::super_offsets};
+
   index groups() const { return w4_groups(slots, group); }
+  // All but what lies panel by panel.
+  PackedW4 without_panels() const {
+    return {.n = n,
+            .k = k,
+            .slots = slots,
+            .group = group,
+            .bits = bits,
+            .scale_type = scale_type,
+            .zero_type = zero_type,
+            .codebook = codebook,
+            .perm = perm};
+  }
   // What a token reads of it.
   std::size_t bytes() const {
-    return codes.size() + scales.size() + zeros.size() + offsets.size() + codebook.size() +
-           perm.size() * sizeof(std::int32_t);
+    std::size_t sum = codebook.size() + perm.size() * sizeof(std::int32_t);
+    for (auto part : by_panel) sum += (this->*part).size();
+    return sum;
   }
 
   LinearW4a16<Host> op(ConstView<2> x, View<2> y, ConstView<1> bias = {},
@@ -79,6 +98,8 @@ struct PackedW4 {
     LinearW4a16<Host> op{.x = x, .codes = codes_view(), .scales = per_group(scales, scale_type), .y = y};
     if (zeros.size() != 0) op.zeros = per_group(zeros, zero_type);
     if (offsets.size() != 0) op.offsets = per_group(offsets, scale_type);
+    if (super_scales.size() != 0) op.super_scales = per_super_block(super_scales);
+    if (super_offsets.size() != 0) op.super_offsets = per_super_block(super_offsets);
     if (!codebook.empty()) op.codebook = {codebook.data(), {w4_codebook}};
     if (!perm.empty()) op.perm = {perm.data(), {slots}};
     op.bias = bias;
@@ -94,6 +115,9 @@ struct PackedW4 {
   ConstView<3> per_group(const AlignedBytes& memory, DType type) const {
     return {memory.data(), type, {w4_panels(n), groups(), w4_panel}};
   }
+  ConstView<3> per_super_block(const AlignedBytes& memory) const {
+    return {memory.data(), DType::f16, {w4_panels(n), w4_super_blocks(slots), w4_panel}};
+  }
 
   // The code of one slot of one channel.
   int code(index channel, index slot) const {
@@ -108,13 +132,22 @@ struct PackedW4 {
     for (index s = 0; s < slots; ++s) {
       const index input = perm.empty() ? s : perm[static_cast<std::size_t>(s)];
       if (input < 0) continue;
-      const index at = (channel / w4_panel * groups() + (group == 0 ? 0 : s / group)) * w4_panel + channel % w4_panel;
-      const float scale = static_cast<float>(load_element(scales.data(), scale_type, at));
+      const auto place = [&](index lines, index line) {
+        return (channel / w4_panel * lines + line) * w4_panel + channel % w4_panel;
+      };
+      const index at = place(groups(), group == 0 ? 0 : s / group);
+      const auto in_units = [&](const AlignedBytes& of_groups, const AlignedBytes& units) {
+        const double count = load_element(of_groups.data(), scale_type, at);
+        if (units.size() == 0) return static_cast<float>(count);
+        const index of_slot = place(w4_super_blocks(slots), s / w4_super_block);
+        return static_cast<float>(count * load_element(units.data(), DType::f16, of_slot));
+      };
+      const float scale = in_units(scales, super_scales);
       const auto q = static_cast<float>(code(channel, s));
       if (!codebook.empty())
         row[input] = static_cast<float>(codebook[static_cast<std::size_t>(code(channel, s))]) * scale;
       else if (offsets.size() != 0)
-        row[input] = std::fma(q, scale, static_cast<float>(load_element(offsets.data(), scale_type, at)));
+        row[input] = std::fma(q, scale, in_units(offsets, super_offsets));
       else if (zeros.size() != 0)
         row[input] = std::fma(q, scale, -scale * static_cast<float>(load_element(zeros.data(), zero_type, at)));
       else
@@ -138,24 +171,25 @@ inline std::string bad_group(index group) {
              : "is " + std::to_string(group) + "; it must be a multiple of 8, or 0 for the whole row";
 }
 
-inline AlignedBytes per_group_bytes(const PackedW4& weight, DType type) {
-  return AlignedBytes(static_cast<std::size_t>(byte_size(type, w4_panels(weight.n) * weight.groups() * w4_panel)));
-}
-
-// value(channel, group) for every channel and group, into the layout of scales.
+// value(channel, line) for every channel and each of `lines` lines of a panel.
 template <class Value>
-AlignedBytes pack_per_group(const PackedW4& weight, DType type, const Parallel& parallel, Value&& value) {
-  AlignedBytes memory = per_group_bytes(weight, type);
+AlignedBytes pack_lines(const PackedW4& weight, index lines, DType type, const Parallel& parallel, Value&& value) {
+  AlignedBytes memory(static_cast<std::size_t>(byte_size(type, w4_panels(weight.n) * lines * w4_panel)));
   parallel.ranges(w4_panels(weight.n), 1, [&](index begin, index end) {
     for (index panel = begin; panel < end; ++panel)
-      for (index g = 0; g < weight.groups(); ++g)
+      for (index line = 0; line < lines; ++line)
         for (index c = 0; c < w4_panel; ++c) {
           const index channel = panel * w4_panel + c;
-          store_element(memory.data(), type, (panel * weight.groups() + g) * w4_panel + c,
-                        channel < weight.n ? value(channel, g) : 0);
+          store_element(memory.data(), type, (panel * lines + line) * w4_panel + c,
+                        channel < weight.n ? value(channel, line) : 0);
         }
   });
   return memory;
+}
+// value(channel, group) for every channel and group, into the layout of scales.
+template <class Value>
+AlignedBytes pack_per_group(const PackedW4& weight, DType type, const Parallel& parallel, Value&& value) {
+  return pack_lines(weight, weight.groups(), type, parallel, value);
 }
 
 // codes(first, count, out): the codes of `count` <= 16 channels from `first` on, in the order of x,

@@ -59,6 +59,23 @@ inline PackedW4 with_offsets(index n, index k, unsigned seed) {
                                           [&](index c, index g) { return 0.25 * ((c * 7 + g * 3) % 9 - 4); });
   return weight;
 }
+// Scales and offsets are whole numbers, in units of super-blocks, as GGUF's K formats have them.
+inline PackedW4 in_units(index n, index k, unsigned seed) {
+  PackedW4 weight = codes_of(n, k, seed);
+  weight.scale_type = DType::i8;
+  const auto counts = [&](index step) {
+    return detail::pack_per_group(weight, DType::i8, serial(),
+                                  [=](index c, index g) { return (c * step + g * 5) % 64; });
+  };
+  const auto units = [&](double unit) {
+    return detail::pack_lines(weight, w4_super_blocks(k), DType::f16, serial(), [=](index c, index block) {
+      return unit * static_cast<double>(1 + (c + 3 * block) % 7);
+    });
+  };
+  weight.scales = counts(7), weight.offsets = counts(11);
+  weight.super_scales = units(0x1p-9), weight.super_offsets = units(-0x1p-7);
+  return weight;
+}
 inline PackedW4 with_codebook(index n, index k, unsigned seed, std::int8_t last = 113) {
   PackedW4 weight = codes_of(n, k, seed);
   for (int value : {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89})
@@ -85,6 +102,7 @@ inline std::vector<std::pair<std::string, Make>> forms() {
       {"8 bits", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed, 8)); }},
       {"zeros", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed, 4, false)); }},
       {"offsets", [](index n, index k, unsigned seed) { return LinearWeight(n, with_offsets(n, k, seed)); }},
+      {"units", [](index n, index k, unsigned seed) { return LinearWeight(n, in_units(n, k, seed)); }},
       {"codebook", [](index n, index k, unsigned seed) { return LinearWeight(n, with_codebook(n, k, seed)); }},
       {"perm", [](index n, index k, unsigned seed) { return LinearWeight(n, in_another_order(n, k, seed)); }},
   };

@@ -70,10 +70,8 @@ inline LinearInt8<Host> part_of(LinearInt8<Host> op, const LinearPart& part) {
   return op;
 }
 inline LinearW4a16<Host> part_of(LinearW4a16<Host> op, const LinearPart& part) {
-  detail::take_panels(op.codes, part);
-  detail::take_panels(op.scales, part);
-  detail::take_panels(op.zeros, part);
-  detail::take_panels(op.offsets, part);
+  for (ConstView<3>* view : {&op.codes, &op.scales, &op.zeros, &op.offsets, &op.super_scales, &op.super_offsets})
+    detail::take_panels(*view, part);
   detail::take_rows(op.bias, part.channel, part.channels);
   detail::take_x_and_y(op, part);
   return op;
