@@ -152,12 +152,12 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                    {"codes", op.codes},
                    {"scales", op.scales},
                    {"other", other},
-                   {"super_scales", op.super_scales},
-                   {"super_offsets", op.super_offsets},
                    {"codebook", op.codebook},
                    {"bias", op.bias},
                    {"y", op.y},
                    {"expert_ends", op.expert_ends},
+                   {"super_scales", op.super_scales},
+                   {"super_offsets", op.super_offsets},
                    faults_of(cl)});
   };
   return size.needed ? run(values, size.stride, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
