@@ -19,7 +19,7 @@ struct LinearW4a16Shape {
 
   void read(auto& from) {
     from.size("m", m), from.size("n", n), from.size("k", k), from.size("group", group), from.type("type", type);
-    from.flag("codebook", has_codebook);
+    from.flag("codebook", has_codebook), from.flag("units", in_units);
     has_zeros = has_zeros && !has_codebook;
     to = type;
   }
