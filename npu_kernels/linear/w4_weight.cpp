@@ -156,7 +156,7 @@ class DequantizedTiles {
 
   // Of a tile that begins at `row` and `k`.
   void piece_of(const Tensor& tile, index row, index k, const Piece& piece) {
-    const auto [r, count, at, part] = piece;
+    const index count = piece.rows, part = piece.depth;
     const index padded = round_up(part, tile.block);
     const Tensor filled = w_.slice(0, count, 0, padded), w = filled.slice(0, count, 0, part);
     load(piece);
@@ -181,7 +181,7 @@ class DequantizedTiles {
     panels_.release();
     const Tensor rounded = halves_.slice(0, count, 0, padded);
     if (wide_) core_.vcast(rounded, filled);
-    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), rounded);
+    core_.vpack_nz(tile.slice(piece.row - row, count, piece.k - k, padded), rounded);
   }
 
   index units_at_once() const { return ceil_div(at_once_.depth, w4_super_block); }
