@@ -298,7 +298,10 @@ index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot) {
 }
 
 index dequantized_bytes(const Device& device, const W4Weight& weight) {
-  return (is_wide(device, weight) ? 8 : 4) + (weight.has_upper_bits() ? 4 : 0);
+  const bool wide = is_wide(device, weight);
+  index bytes = (wide ? 8 : 4) + (weight.has_upper_bits() ? 4 : 0);
+  if (weight.codebook.present()) bytes += CodeValues::bytes_of_code + (wide ? 1 : 0);
+  return bytes;
 }
 double dequantized_passes(const Device& device, const W4Weight& weight) {
   return (is_wide(device, weight) ? 12 : 6) + (weight.has_upper_bits() ? 6 : 0);

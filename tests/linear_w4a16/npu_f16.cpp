@@ -16,10 +16,14 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
       int turn = 0;
       for (index rows : {1, 3, 40})
         for (index n : {16, 33, 70})
-          for (index k : {8, 100, 259})
+          for (index k : {8, 100, 259, 1500})
             for (index group : {0, 8, 24, 32, 128})
               for (index bits : code_bits) {
                 if (mode == NpuMode::checked && ++turn % 9 != 0) continue;
+                // Of long rows a part, and no groups of 8: with wide scales their tables are more than systolic32 has
+                // room for.
+                if (k > 1000 && (rows == 1 || group == 8 || n == 33 || (mode == NpuMode::checked && turn % 27 != 0)))
+                  continue;
                 Types types{
                     .x = float_types[rng() % 3], .y = DType::f32, .scales = rng() % 3 ? DType::f16 : DType::f32};
                 if (may_have_units(group) && rng() % 2) types.scales = DType::i8;
@@ -28,7 +32,8 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
                     {rows, n, k, group, bits},
                     std::array{Form::symmetric, Form::zeros, Form::codebook, Form::offsets}[rng() % 4], types, {}, rng);
                 SCOPED_TRACE(std::string(device) + " " + std::to_string(rows) + " x " + std::to_string(n) + " x " +
-                             std::to_string(k) + ", group " + std::to_string(group));
+                             std::to_string(k) + ", group " + std::to_string(group) + ", " +
+                             describe(Case(start).op()));
                 Case got = start;
                 ASSERT_TRUE(ok(run_with_scratch(*npu, got.op())));
                 const Matrix x = Activations(start).x, w = Weight(start).w(), expected = x * w.transpose();
