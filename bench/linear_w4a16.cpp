@@ -23,8 +23,7 @@ void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
     keep_row(token, op.x, op.y);
     keep(1, first, std::min(w4_panel, shape.n - first), op.y);
     keep_row(panel, op.codes, op.scales);
-    if (op.zeros.present()) keep_row(panel, op.zeros);
-    for (ConstView<3>* view : {&op.offsets, &op.super_scales, &op.super_offsets})
+    for (ConstView<3>* view : {&op.zeros, &op.offsets, &op.super_scales, &op.super_offsets})
       if (view->present()) keep_row(panel, *view);
     return op;
   };

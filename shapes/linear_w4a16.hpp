@@ -26,17 +26,17 @@ struct LinearW4a16Shape {
   LinearW4a16<Host> make(Tensors& tensors) const {
     const index per_group[] = {w4_panels(n), w4_groups(k, group), w4_panel};
     const index per_super_block[] = {w4_panels(n), w4_super_blocks(k), w4_panel};
-    const auto in_groups = [&] {
-      return in_units ? tensors.in(DType::i8, per_group, {{0, 63}}) : tensors.in(scales, per_group, {{0.01, 0.02}});
-    };
+    const auto counts = [&] { return tensors.in(DType::i8, per_group, {{0, 63}}); };
     const auto units = [&](bool present) {
       return present ? tensors.in(DType::f16, per_super_block, {{0.0002, 0.0003}}) : ConstView<3>();
     };
     return {.x = tensors.kept(type, {m, k}),
             .codes = tensors.in(DType::u8, {w4_panels(n), w4_steps(k, bits), w4_step_bytes(bits)}),
-            .scales = in_groups(),
+            .scales = in_units ? counts() : tensors.in(scales, per_group, {{0.01, 0.02}}),
             .zeros = has_zeros ? tensors.in(DType::u8, per_group, {{0, 15}}) : ConstView<3>(),
-            .offsets = has_offsets ? in_groups() : ConstView<3>(),
+            .offsets = !has_offsets ? ConstView<3>()
+                       : in_units   ? counts()
+                                    : tensors.in(scales, per_group),
             .super_scales = units(in_units),
             .super_offsets = units(in_units && has_offsets),
             .codebook = has_codebook ? tensors.in(DType::i8, {w4_codebook}, {{-128, 127}}) : ConstView<1>(),
