@@ -8,6 +8,7 @@
 #include <inlay/weights/linear_w4a16_pack.hpp>
 
 #include "shapes/linear.hpp"
+#include "shapes/linear_w4a16.hpp"
 #include "tests/npu/programs/small_problems.hpp"
 
 namespace inlay::npu {
@@ -156,10 +157,28 @@ inline Ran run_linear_w4a16(const Device& device, const Options& options, const 
   const auto codebook = values<std::int8_t>(w4_codebook, -128, 127, 4);
   LinearW4a16<Host> op = packed.op({x.data(), {form.m, k}}, {y.data(), {form.m, n}}, {bias.data(), {n}}, form.compute);
   if (form.codebook) op.codebook = {codebook.data(), {w4_codebook}};
-  Machine machine(device, options);
-  const Program made = program(machine, op, {.activations = form.activations});
-  Outcome outcome = machine.run(made.body, made.launch);
-  return {std::move(outcome), written_by(op)};
+  return run_operator(device, options, op, {.activations = form.activations});
+}
+
+// Scales and offsets in units of super-blocks, more than one of them.
+inline LinearW4a16Shape in_units(index k, W4Compute compute = W4Compute::exact_float) {
+  return {.m = 3,
+          .n = 20,
+          .k = k,
+          .group = 32,
+          .type = DType::f32,
+          .has_zeros = false,
+          .has_offsets = true,
+          .in_units = true,
+          .compute = compute};
+}
+
+// On cores whose tiles hold several super-blocks.
+inline Problem with_room(Problem problem) {
+  return {std::move(problem.name), [run = std::move(problem.run)](Device device, const Options& options) {
+            device.memories[device.memory_of[static_cast<std::size_t>(Space::vector)]].bytes *= 4;
+            return run(device, options);
+          }};
 }
 
 inline std::vector<Problem> small_linear() {
@@ -215,7 +234,11 @@ inline std::vector<Problem> small_linear() {
           {"linear_w4a16, 6 bits, int8_activations", w4({.compute = in_bytes, .bits = 6})},
           {"linear_w4a16, 5 bits, activations f16", w4({.activations = in_f16, .bits = 5})},
           {"linear_w4a16, 6 bits, symmetric, activations f16",
-           w4({.symmetric = true, .activations = in_f16, .bits = 6, .m = 40})}};
+           w4({.symmetric = true, .activations = in_f16, .bits = 6, .m = 40})},
+          problem("linear_w4a16, in units", in_units(288)),
+          problem("linear_w4a16, in units, int8_activations", in_units(288, in_bytes)),
+          problem("linear_w4a16, in units, activations f16", in_units(288), {.activations = in_f16}),
+          with_room(problem("linear_w4a16, in units, activations f16, room", in_units(544), {.activations = in_f16}))};
 }
 
 }  // namespace inlay::npu::test

@@ -89,18 +89,19 @@ template <class Op> std::vector<std::byte> written_by(const Op& op) {
   return bytes;
 }
 
-template <class Op> Ran run_operator(const Device& device, const Options& options, const Op& op) {
+template <class Op>
+Ran run_operator(const Device& device, const Options& options, const Op& op, const Choices& choices = {}) {
   Machine machine(device, options);
-  const Program made = program(machine, op, {});
+  const Program made = program(machine, op, choices);
   Outcome outcome = machine.run(made.body, made.launch);
   return {std::move(outcome), written_by(op)};
 }
 
 // An operator's program at a size (shapes/).
-template <class Shape> Problem problem(std::string name, const Shape& shape) {
-  return {std::move(name), [shape](const Device& device, const Options& options) {
+template <class Shape> Problem problem(std::string name, const Shape& shape, const Choices& choices = {}) {
+  return {std::move(name), [shape, choices](const Device& device, const Options& options) {
             RandomTensors tensors;
-            return run_operator(device, options, shape.make(tensors));
+            return run_operator(device, options, shape.make(tensors), choices);
           }};
 }
 
