@@ -12,7 +12,7 @@
 #include "cpu_kernels/linear/w4a16_few_rows.hpp"
 #include "cpu_kernels/linear/w4a16_form.hpp"
 #include "cpu_kernels/linear/w4a16_int8.hpp"
-#include "cpu_kernels/linear/w4a16_weight.hpp"
+#include "cpu_kernels/linear/w4a16_panels.hpp"
 #include "cpu_kernels/simd/fast_subnormals.hpp"
 #include "cpu_kernels/simd/opaque.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"

@@ -23,11 +23,7 @@ void append(PackedW4& all, const std::vector<PackedW4>& parts, AlignedBytes Pack
 }  // namespace
 
 LinearW4a16<Host> PackedSlice::op(const ConstView<2>& x, const View<2>& y) const {
-  LinearW4a16<Host> linear = whole->op(x, y, {}, W4Compute::int8_activations);
-  for (ConstView<3>* view :
-       {&linear.codes, &linear.scales, &linear.zeros, &linear.offsets, &linear.super_scales, &linear.super_offsets})
-    if (view->present()) *view = view->slice(0, first_panel, w4_panels(y.extents[1]));
-  return linear;
+  return with_panels(whole->op(x, y, {}, W4Compute::int8_activations), first_panel, w4_panels(y.extents[1]));
 }
 
 Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {

@@ -7,8 +7,8 @@
 // time as memory takes to bring the codes, with eight twice as much.
 #pragma once
 
+#include "cpu_kernels/linear/w4a16_panels.hpp"
 #include "cpu_kernels/linear/w4a16_range.hpp"
-#include "cpu_kernels/linear/w4a16_weight.hpp"
 #include "cpu_kernels/simd/fast_subnormals.hpp"
 
 namespace inlay::cpu {

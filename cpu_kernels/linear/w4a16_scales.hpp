@@ -1,7 +1,7 @@
 // What follows the dot products of a segment: its scales and offsets, and their roundings.
 #pragma once
 
-#include "cpu_kernels/linear/w4a16_weight.hpp"
+#include "cpu_kernels/linear/w4a16_panels.hpp"
 
 namespace inlay::cpu {
 

@@ -61,16 +61,14 @@ Expected<LinearWeight> cut(const LinearWeight::Int8& whole, index channels, cons
   return LinearWeight(channels, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)});
 }
 
-// Scales or offsets of `whole` as f32, which holds them exactly, in place of whole numbers and their units.
-AlignedBytes products(const PackedW4& whole, const AlignedBytes& counts, const AlignedBytes& units) {
-  AlignedBytes all(counts.size() * sizeof(float));
-  const index groups = whole.groups(), in_block = w4_super_block / whole.group;
-  for (index i = 0; i < static_cast<index>(counts.size()); ++i) {
-    const index line = i / w4_panel, panel = line / groups, block = line % groups / in_block;
-    const index unit = (panel * w4_super_blocks(whole.slots) + block) * w4_panel + i % w4_panel;
-    store_element(all.data(), DType::f32, i,
-                  load_element(counts.data(), DType::i8, i) * load_element(units.data(), DType::f16, unit));
-  }
+// Scales or offsets as f32, which holds them exactly, in place of whole numbers and their units.
+AlignedBytes in_f32(const PackedW4& whole, float (PackedW4::*value)(index channel, index group) const) {
+  const index panels = w4_panels(whole.n), groups = whole.groups();
+  AlignedBytes all(static_cast<std::size_t>(panels * groups * w4_panel) * sizeof(float));
+  for (index i = 0, panel = 0; panel < panels; ++panel)
+    for (index g = 0; g < groups; ++g)
+      for (index c = 0; c < w4_panel; ++c, ++i)
+        store_element(all.data(), DType::f32, i, (whole.*value)(panel * w4_panel + c, g));
   return all;
 }
 
@@ -103,8 +101,8 @@ Expected<LinearWeight> cut(const PackedW4& whole, index channels, const InputRan
   take(whole.zeros, part.zeros, whole.groups(), groups);
   if (whole.super_scales.size() != 0 && cut_at(w4_super_block) >= 0) {
     part.scale_type = DType::f32;
-    take(products(whole, whole.scales, whole.super_scales), part.scales, whole.groups(), groups);
-    take(products(whole, whole.offsets, whole.super_offsets), part.offsets, whole.groups(), groups);
+    take(in_f32(whole, &PackedW4::scale), part.scales, whole.groups(), groups);
+    if (whole.offsets.size() != 0) take(in_f32(whole, &PackedW4::offset), part.offsets, whole.groups(), groups);
   } else {
     take(whole.scales, part.scales, whole.groups(), groups);
     take(whole.offsets, part.offsets, whole.groups(), groups);

@@ -192,16 +192,18 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
   return status;
 }
 
+// The operator with so many panels of its weight, from panel `first` on. Its other views stay as they are.
+template <class Space> LinearW4a16<Space> with_panels(LinearW4a16<Space> op, index first, index count) {
+  for (auto view : {&op.codes, &op.scales, &op.zeros, &op.offsets, &op.super_scales, &op.super_offsets})
+    if (view->present()) *view = view->slice(0, first, count);
+  return op;
+}
+
 template <class Space> LinearW4a16<Space> expert_part(LinearW4a16<Space> op, index expert, ExpertRows rows) {
-  const index experts = op.experts();
+  const index experts = op.experts(), panels = op.codes.extents[0] / experts;
+  op = with_panels(op, expert * panels, panels);
   op.x = op.x.slice(0, rows.first, rows.count);
   op.y = op.y.slice(0, rows.first, rows.count);
-  op.codes = of_expert(op.codes, expert, experts);
-  op.scales = of_expert(op.scales, expert, experts);
-  op.zeros = of_expert(op.zeros, expert, experts);
-  op.offsets = of_expert(op.offsets, expert, experts);
-  op.super_scales = of_expert(op.super_scales, expert, experts);
-  op.super_offsets = of_expert(op.super_offsets, expert, experts);
   op.bias = of_expert(op.bias, expert, experts);
   op.expert_ends = {};
   return op;
@@ -211,11 +213,8 @@ template <class Space> LinearW4a16<Space> expert_part(LinearW4a16<Space> op, ind
 template <class Space> LinearW4a16<Space> channel_part(LinearW4a16<Space> op, index first, index panels) {
   const index begin = first * w4_panel, rest = op.y.extents[1] - begin,
               count = panels * w4_panel < rest ? panels * w4_panel : rest;
+  op = with_panels(op, first, panels);
   op.y = op.y.slice(1, begin, count);
-  op.codes = op.codes.slice(0, first, panels);
-  op.scales = op.scales.slice(0, first, panels);
-  for (auto view : {&op.zeros, &op.offsets, &op.super_scales, &op.super_offsets})
-    if (view->present()) *view = view->slice(0, first, panels);
   if (op.bias.present()) op.bias = op.bias.slice(0, begin, count);
   return op;
 }

@@ -126,33 +126,41 @@ struct PackedW4 {
     return detail::code_of_step(codes.data() + step * w4_step_bytes(bits), bits, c, j);
   }
 
+  // Of one group of one channel. Exact: f32 holds a whole number of 8 bits times a unit of f16.
+  float scale(index channel, index g) const { return in_units(scales, super_scales, channel, g); }
+  float offset(index channel, index g) const { return in_units(offsets, super_offsets, channel, g); }
+
   // Channel `channel` of the weight, rounded to f32 once or twice, in the order of x: row[0..k-1].
   void unpack(index channel, float* row) const {
     for (index i = 0; i < k; ++i) row[i] = 0;
     for (index s = 0; s < slots; ++s) {
       const index input = perm.empty() ? s : perm[static_cast<std::size_t>(s)];
       if (input < 0) continue;
-      const auto place = [&](index lines, index line) {
-        return (channel / w4_panel * lines + line) * w4_panel + channel % w4_panel;
-      };
-      const index at = place(groups(), group == 0 ? 0 : s / group);
-      const auto in_units = [&](const AlignedBytes& of_groups, const AlignedBytes& units) {
-        const double count = load_element(of_groups.data(), scale_type, at);
-        if (units.size() == 0) return static_cast<float>(count);
-        const index of_slot = place(w4_super_blocks(slots), s / w4_super_block);
-        return static_cast<float>(count * load_element(units.data(), DType::f16, of_slot));
-      };
-      const float scale = in_units(scales, super_scales);
+      const index g = group == 0 ? 0 : s / group;
+      const float scale = this->scale(channel, g);
       const auto q = static_cast<float>(code(channel, s));
       if (!codebook.empty())
         row[input] = static_cast<float>(codebook[static_cast<std::size_t>(code(channel, s))]) * scale;
       else if (offsets.size() != 0)
-        row[input] = std::fma(q, scale, in_units(offsets, super_offsets));
+        row[input] = std::fma(q, scale, offset(channel, g));
       else if (zeros.size() != 0)
-        row[input] = std::fma(q, scale, -scale * static_cast<float>(load_element(zeros.data(), zero_type, at)));
+        row[input] = std::fma(
+            q, scale, -scale * static_cast<float>(load_element(zeros.data(), zero_type, place(channel, groups(), g))));
       else
         row[input] = (q - static_cast<float>(1 << (bits - 1))) * scale;
     }
+  }
+
+ private:
+  // A channel's element of a line of its panel, where a panel has `lines`.
+  static index place(index channel, index lines, index line) {
+    return (channel / w4_panel * lines + line) * w4_panel + channel % w4_panel;
+  }
+  float in_units(const AlignedBytes& of_groups, const AlignedBytes& units, index channel, index g) const {
+    const double value = load_element(of_groups.data(), scale_type, place(channel, groups(), g));
+    if (units.size() == 0) return static_cast<float>(value);
+    const index unit = place(channel, w4_super_blocks(slots), g * group / w4_super_block);
+    return static_cast<float>(value * load_element(units.data(), DType::f16, unit));
   }
 };
 

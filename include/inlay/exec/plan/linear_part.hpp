@@ -26,6 +26,8 @@ struct LinearPart {
 
   bool operator==(const LinearPart&) const = default;
   index elements() const { return tokens * channels; }
+  index panel() const { return channel / channel_panel; }  // the first, and how many
+  index panels() const { return (channels + channel_panel - 1) / channel_panel; }
   bool overlaps(const LinearPart& other) const {
     return token < other.token + other.tokens && other.token < token + tokens &&
            channel < other.channel + other.channels && other.channel < channel + channels;
@@ -33,12 +35,9 @@ struct LinearPart {
 };
 
 namespace detail {
-// Of a view that has something for each token or channel, or for each panel, along its first extent.
+// Of a view that has something for each token or channel along its first extent.
 template <class V> void take_rows(V& view, index first, index count) {
   if (view.present()) view = view.slice(0, first, count);
-}
-template <class V> void take_panels(V& view, const LinearPart& part) {
-  take_rows(view, part.channel / channel_panel, (part.channels + channel_panel - 1) / channel_panel);
 }
 // One value for all stays.
 template <class V> void take_each(V& view, index all, index first, index count) {
@@ -51,7 +50,7 @@ template <class Op> void take_x_and_y(Op& op, const LinearPart& part) {
 }  // namespace detail
 
 inline Linear<Host> part_of(Linear<Host> op, const LinearPart& part) {
-  detail::take_panels(op.weight, part);
+  detail::take_rows(op.weight, part.panel(), part.panels());
   detail::take_rows(op.weight_rows, part.channel, part.channels);
   detail::take_rows(op.bias, part.channel, part.channels);
   detail::take_x_and_y(op, part);
@@ -61,7 +60,7 @@ inline LinearInt8<Host> part_of(LinearInt8<Host> op, const LinearPart& part) {
   const index tokens = op.y.extents[0], channels = op.y.extents[1];
   detail::take_each(op.x_scale, tokens, part.token, part.tokens);
   detail::take_each(op.x_zero, tokens, part.token, part.tokens);
-  detail::take_panels(op.weight, part);
+  detail::take_rows(op.weight, part.panel(), part.panels());
   detail::take_rows(op.weight_sum, part.channel, part.channels);
   detail::take_each(op.weight_scale, channels, part.channel, part.channels);
   detail::take_each(op.weight_zero, channels, part.channel, part.channels);
@@ -70,8 +69,7 @@ inline LinearInt8<Host> part_of(LinearInt8<Host> op, const LinearPart& part) {
   return op;
 }
 inline LinearW4a16<Host> part_of(LinearW4a16<Host> op, const LinearPart& part) {
-  for (ConstView<3>* view : {&op.codes, &op.scales, &op.zeros, &op.offsets, &op.super_scales, &op.super_offsets})
-    detail::take_panels(*view, part);
+  op = with_panels(op, part.panel(), part.panels());
   detail::take_rows(op.bias, part.channel, part.channels);
   detail::take_x_and_y(op, part);
   return op;
