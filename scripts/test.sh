@@ -8,8 +8,8 @@
 #   scripts/test.sh tsan     one of them, compiled as a whole; likewise asan, ubsan, debug, clang, release
 #
 # INLAY_REQUIRE=avx512,data,... makes it a failure that this machine lacks one of these (tests/support/requirements.hpp).
-# INLAY_SECONDS=N: what comes behind the tests of release is left out, and said to be, where by this machine's pace it would
-# end later than that.
+# INLAY_SECONDS=N: the long tests of release (tests/CMakeLists.txt) and what comes behind them are left out, and said to be,
+# where by this machine's pace they would end later than that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -157,13 +157,14 @@ clang_reads() {
 
 if [ $# -eq 0 ]; then
   build release "-DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON -DINLAY_CHECK_ONCE=ON -DINLAY_QUICK=ON" ""
-  check release
+  check release -LE long
   release_took=$SECONDS
-  in_time "memory, by AddressSanitizer" 70 && sanitized asan "$PWD/build/release"
-  in_time "clang's warnings about what g++ alone has compiled" 28 && clang_reads
-  in_time "races, by ThreadSanitizer" 22 && sanitized tsan "$PWD/build/release"
-  in_time "GPU report" 5 && report
-  in_time "levels of Arm" 22 && arm
+  in_time "planted bugs of the NPU's programs, its smallest memories, and projects that build Inlay" 15 && check release -L long
+  in_time "memory, by AddressSanitizer" 80 && sanitized asan "$PWD/build/release"
+  in_time "clang's warnings about what g++ alone has compiled" 32 && clang_reads
+  in_time "races, by ThreadSanitizer" 25 && sanitized tsan "$PWD/build/release"
+  in_time "GPU report" 6 && report
+  in_time "levels of Arm" 25 && arm
 fi
 for preset in "$@"; do
   case $preset in

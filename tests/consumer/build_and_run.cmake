@@ -30,7 +30,7 @@ set(build ${BUILD}/consumer/${name})
 file(REMOVE_RECURSE ${prefix} ${prefix}_moved ${build})
 set(installed ON)
 set(options -DCMAKE_BUILD_TYPE=Release)
-if(name STREQUAL "headers")  # all kernels three times
+if(name STREQUAL "headers")  # all kernels twice
   set(installed OFF)
   set(options -DCMAKE_BUILD_TYPE=None)
   string(APPEND FLAGS " -O1")

@@ -1,4 +1,4 @@
-// All kernels for the instruction set that this unit is compiled for: UNIT names it.
+// All kernels of a unit, for the instruction set that it is compiled for: UNIT names it.
 #include "every.hpp"
 
 #include <inlay/cpu_inline.hpp>
@@ -13,4 +13,4 @@ template <class... Ops> constexpr Every<Ops...> every(const Every<Ops...>*) { re
 
 }  // namespace
 
-constexpr Unit UNIT = every(static_cast<const Unit*>(nullptr));
+constexpr decltype(UNIT) UNIT = every(static_cast<decltype(&UNIT)>(nullptr));

@@ -33,7 +33,7 @@ struct Results {
   std::vector<float> normalised = std::vector<float>(5 * 70), attended = std::vector<float>(7 * 4 * 33);
   bool good = true;
 
-  explicit Results(const Unit& unit) {
+  template <class... Ops> explicit Results(const Every<Ops...>& unit) {
     std::vector<float> x = waves(normalised.size(), 1), weight(70, 2);
     inlay::RmsNorm<Host> norm{
         .x = {x.data(), {5, 70}}, .weight = {weight.data(), {70}}, .y = {normalised.data(), {5, 70}}};

@@ -149,14 +149,21 @@ struct Oracle {
     deadlock = order.size() < nodes_;
     words_ = (nodes_ + 63) / 64;
     reach_.assign(nodes_ * words_, 0);
-    for (auto node = order.rbegin(); node != order.rend(); ++node)
-      for (const std::uint32_t target : edges_[*node]) {
-        reach_[*node * words_ + target / 64] |= std::uint64_t{1} << target % 64;
-        for (std::size_t w = 0; w < words_; ++w) reach_[*node * words_ + w] |= reach_[target * words_ + w];
+    place_.resize(nodes_);
+    for (std::uint32_t i = 0; i < order.size(); ++i) place_[order[i]] = i;
+    // By its place in that order a node reaches none before it.
+    for (std::size_t from = order.size(); from-- > 0;)
+      for (const std::uint32_t node : edges_[order[from]]) {
+        const std::size_t to = place_[node];
+        reach_[from * words_ + to / 64] |= std::uint64_t{1} << to % 64;
+        for (std::size_t w = to / 64; w < words_; ++w) reach_[from * words_ + w] |= reach_[to * words_ + w];
       }
   }
 
-  bool reaches(std::uint32_t a, std::uint32_t b) const { return reach_[a * words_ + b / 64] >> b % 64 & 1; }
+  bool reaches(std::uint32_t a, std::uint32_t b) const {
+    const std::size_t from = place_[a], to = place_[b];
+    return reach_[from * words_ + to / 64] >> to % 64 & 1;
+  }
 
   using Intervals = std::vector<std::array<std::uint64_t, 2>>;
   static Intervals intervals(const Footprint& footprint) {
@@ -165,6 +172,11 @@ struct Oracle {
       all.push_back(
           {footprint.begin + run * footprint.stride, footprint.begin + run * footprint.stride + footprint.run_bytes});
     return all;
+  }
+  // Behind its last byte; of no run, its begin.
+  static std::uint64_t last_of(const Footprint& footprint) {
+    return footprint.runs == 0 ? footprint.begin
+                               : footprint.begin + (footprint.runs - 1) * footprint.stride + footprint.run_bytes;
   }
   static bool meet(const Intervals& a, const Intervals& b) {
     for (const auto& x : a)
@@ -217,7 +229,8 @@ struct Oracle {
         const Buffer& buffer = log_.buffers[footprint.buffer];
         Intervals sure, maybe;
         for (const auto& [w, written] : writes[footprint.buffer]) {
-          if (w == e || before(e, w)) continue;
+          if (w == e || last_of(written) <= footprint.begin || written.begin >= last_of(footprint) || before(e, w))
+            continue;
           const Intervals all = intervals(written);
           maybe.insert(maybe.end(), all.begin(), all.end());
           if (before(w, e)) sure.insert(sure.end(), all.begin(), all.end());
@@ -260,6 +273,7 @@ struct Oracle {
   const Device& device_;
   std::size_t nodes_ = 0, words_ = 0;
   std::vector<std::vector<std::uint32_t>> edges_;
+  std::vector<std::uint32_t> place_;  // of a node, in an order of all edges
   std::vector<std::uint64_t> reach_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> room_, neighbours_;
 };
