@@ -52,10 +52,24 @@ inline constexpr int w4_int8_pair_rows = 8;  // of neon_i8mm, by two registers o
 //   symmetric         55.9, 51.3     48.2, 45.8    35.1, 34.2   40.7, 39.2
 //
 // and of 8 bits eight as much as four or more; of 5 and 6 bits, whose upper bits take registers, two give as much as
-// four, eight 5 to 20% less. NEON has registers for the sums and the totals of two.
+// four, eight 5 to 20% less. NEON has registers for the sums and the totals of two. At AVX2 the time of two panels as a
+// part of that of four (Zen 3, two threads, medians of 21 by turns, then with 1024 bytes asked for ahead in place of
+// 2048; four panels of 8 bits with 1024: 0.94, 0.99 and 0.94):
+//
+//                        4096 x 57344   2048 x 65536   896 x 145920
+//   4 bits, symmetric     1.01, 0.98     0.98, 0.94     0.96, 0.92
+//   4 bits, offsets       0.89, 0.91     0.93, 0.88     0.95, 0.91
+//   4 bits, in units      0.90, 0.86     0.94, 0.91
+//   5 bits                0.94, 0.94     1.01, 1.02     0.96, 1.03
+//   6 bits, in units      0.97, 1.02     0.94, 0.98
+//   8 bits                1.03, 0.97     1.04, 0.99     1.04, 1.00
 constexpr int w4_int8_row_panels(index lanes, int bits) {
   if (lanes == 16) return bits == 8 ? 8 : bits == 4 ? 2 : 4;
-  return lanes == 1 ? 1 : lanes == 4 ? 2 : 4;
+  return lanes == 1 ? 1 : lanes == 8 && bits == 8 ? 4 : 2;
+}
+// Bytes of a panel that one row asks for ahead: as above.
+constexpr index w4_int8_row_ahead(index lanes, int bits) {
+  return lanes == 8 && (bits == 4 || bits == 8) ? 1024 : 2048;
 }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;

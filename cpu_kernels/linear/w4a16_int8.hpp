@@ -41,12 +41,17 @@ namespace inlay::cpu {
 // Twice as far ahead changes less than the memory moves from turn to turn. Half as far is 5 to 18% faster for 4 to 6
 // bits of 14336 x 4096 and its transpose where memory is fast, and 15% slower for 896 x 4864: qwen2.5-0.5b decodes 92
 // tokens a second in place of 108, llama3.2-1b 41.7 and 41.2. Of 4 bits two panels are faster still: cuts.hpp.
-template <class Level, simd::Codes Kind, int P, bool Offsets>
+//
+// OneRun: no segment is longer than what the sums hold before they are closed. Groups of 32 then take 0.91 of the time
+// at AVX2, in L2 (Zen 3, 4 bits; with the order of a word's parts below).
+template <class Level, simd::Codes Kind, int P, bool Offsets, bool OneRun>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int per_word = simd::codes_of_word<Kind>, count = Panels<Level, P>::count;
+  constexpr bool in_runs = Sums::most < w4_block;  // of what the sums hold before they are closed
   constexpr index step_bytes = w4_step_bytes(simd::bits_of<Kind>);
+  constexpr index distance = w4_int8_row_ahead(F::size, simd::bits_of<Kind>);
   const Panels<Level, P> panels(w, first);
   const simd::CodeTable<Level, Kind> table(w.named);
   const std::int8_t* bytes = x.bytes;
@@ -58,23 +63,42 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
       Sums dots[count];
       const std::int32_t start = Offsets ? 0 : x.start[segment];
       simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v] = Sums(start); });
-      do {  // once, where the sums hold a block
-        const index pause = Sums::most >= w4_block || stop - s < Sums::most ? stop : s + Sums::most;
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
-        for (; s < pause; s += per_word, at += step_bytes, bytes += Sums::word_bytes) {
-          const index ahead = at + panels.further(w4_prefetch, at, w.steps * step_bytes);
-          simd::StepWords<Level, Kind> words[count];
-          panels.template load_step<2, Kind>(at, ahead, words);
-          const auto row = simd::RowInputs<Level, Kind, 1>::load(bytes);
+      const auto multiply = [&]() INLAY_INLINE_LAMBDA {
+        const index ahead = at + panels.further(distance, at, w.steps * step_bytes);
+        simd::StepWords<Level, Kind> words[count];
+        panels.template load_step<2, Kind>(at, ahead, words);
+        const auto row = simd::RowInputs<Level, Kind, 1>::load(bytes);
+        const auto add = [&](auto v, auto h, const auto& inputs) INLAY_INLINE_LAMBDA {
+          dots[v].template add<h>(simd::code_part<Kind, h>(words[v], table), inputs);
+        };
+        if constexpr (in_runs) {  // both parts of a word behind one load of it
+          simd::CodeInputs<Level> inputs[Sums::parts];
+          simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA { inputs[h] = row.template row<0, h>(); });
+          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+            simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA { add(v, h, inputs[h]); });
+          });
+        } else {
           simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
             const auto inputs = row.template row<0, h>();
-            simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-              dots[v].template add<h>(simd::code_part<Kind, h>(words[v], table), inputs);
-            });
+            simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { add(v, h, inputs); });
           });
         }
+        s += per_word, at += step_bytes, bytes += Sums::word_bytes;
+      };
+      // The first words of a run by themselves, and the first run of a segment: they are not added to zeros.
+      const auto run = [&](index end) INLAY_INLINE_LAMBDA {
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
+        if constexpr (in_runs) multiply();
+        if constexpr (Sums::most > per_word)
+          while (s < end) multiply();
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
-      } while (Sums::most < w4_block && s < stop);
+      };
+      if constexpr (!in_runs || OneRun) {
+        run(stop);
+      } else {
+        run(min(s + Sums::most, stop));
+        while (s < stop) run(min(s + Sums::most, stop));
+      }
       const F step(x.step[segment]), sum(Offsets ? x.sum[segment] : 0);
       const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
         all[v] = w4_add<Offsets>(F(all[v]), dots[v].to_floats(start), scale, offset, sum, step).v;
@@ -232,11 +256,15 @@ void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, cons
   // A narrow layer is cut finer, for the threads. (By three panels where two threads then end together, six jobs each
   // of 36 panels and not five and four: SmolLM2-135M 262 tok/s with and 264 without, 15 turns, Zen 4.)
   constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, simd::bits_of<Kind>), narrow = wide < 4 ? wide : 4;
+  using Sums = simd::CodeSums<Level, Kind>;
+  constexpr bool in_runs = Sums::most < w4_block;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
+    auto* row = w4_int8_row<Level, Kind, P, Offsets, false>;
+    if (in_runs && w.group <= Sums::most) row = w4_int8_row<Level, Kind, P, Offsets, in_runs>;
     w4_each_run(parallel, groups_of(w.panels, P), w.work(1), [&](index begin, index end) {
       for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];
-        w4_int8_row<Level, Kind, P, Offsets>(w, x, job * P, total);
+        row(w, x, job * P, total);
         w4_store<Level>(op, 0, 1, job * P * w4_panel, P * w4_panel, total, 0, nullptr);
       }
     });

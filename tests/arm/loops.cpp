@@ -45,7 +45,7 @@ template <bool Offsets> void run(index rows, index slots) {
                                              {.scale = scales.data(), .offset = Offsets ? offsets.data() : nullptr});
   constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, bits);
   for (index first = 0; first < panels; first += wide)
-    w4_int8_row<Level, Kind, wide, Offsets>(w, x, first, y.data() + first * w4_panel);
+    w4_int8_row<Level, Kind, wide, Offsets, false>(w, x, first, y.data() + first * w4_panel);
 }
 
 }  // namespace
