@@ -159,7 +159,7 @@ if [ $# -eq 0 ]; then
   build release "-DINLAY_PRECOMPILE=ON -DINLAY_TOGETHER=ON -DINLAY_CHECK_ONCE=ON -DINLAY_QUICK=ON" ""
   check release -LE long
   release_took=$SECONDS
-  in_time "planted bugs of the NPU's programs, its smallest memories, and projects that build Inlay" 15 && check release -L long
+  in_time "planted bugs of the NPU's programs, its smallest memories, and projects that build Inlay" 12 && check release -L long
   in_time "memory, by AddressSanitizer" 80 && sanitized asan "$PWD/build/release"
   in_time "clang's warnings about what g++ alone has compiled" 32 && clang_reads
   in_time "races, by ThreadSanitizer" 25 && sanitized tsan "$PWD/build/release"
