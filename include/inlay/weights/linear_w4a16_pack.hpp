@@ -137,17 +137,17 @@ struct PackedW4 {
       const index input = perm.empty() ? s : perm[static_cast<std::size_t>(s)];
       if (input < 0) continue;
       const index g = group == 0 ? 0 : s / group;
-      const float scale = this->scale(channel, g);
+      const float step = scale(channel, g);
       const auto q = static_cast<float>(code(channel, s));
       if (!codebook.empty())
-        row[input] = static_cast<float>(codebook[static_cast<std::size_t>(code(channel, s))]) * scale;
+        row[input] = static_cast<float>(codebook[static_cast<std::size_t>(code(channel, s))]) * step;
       else if (offsets.size() != 0)
-        row[input] = std::fma(q, scale, offset(channel, g));
+        row[input] = std::fma(q, step, offset(channel, g));
       else if (zeros.size() != 0)
         row[input] = std::fma(
-            q, scale, -scale * static_cast<float>(load_element(zeros.data(), zero_type, place(channel, groups(), g))));
+            q, step, -step * static_cast<float>(load_element(zeros.data(), zero_type, place(channel, groups(), g))));
       else
-        row[input] = (q - static_cast<float>(1 << (bits - 1))) * scale;
+        row[input] = (q - static_cast<float>(1 << (bits - 1))) * step;
     }
   }
 
