@@ -67,10 +67,6 @@ constexpr int w4_int8_row_panels(index lanes, int bits) {
   if (lanes == 16) return bits == 8 ? 8 : bits == 4 ? 2 : 4;
   return lanes == 1 ? 1 : lanes == 8 && bits == 8 ? 4 : 2;
 }
-// Bytes of a panel that one row asks for ahead: as above.
-constexpr index w4_int8_row_ahead(index lanes, int bits) {
-  return lanes == 8 && (bits == 4 || bits == 8) ? 1024 : 2048;
-}
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
 

@@ -28,6 +28,10 @@
 
 namespace inlay::cpu {
 
+// Segments are summed in runs of what the sums hold before they are closed.
+template <class Level, simd::Codes Kind>
+inline constexpr bool w4_in_runs = simd::CodeSums<Level, Kind>::most < w4_block;
+
 // One row: the codes of P panels, read once. What is asked for ahead goes to L2. One row's speed as a multiple of
 // exact_float's, by turns (Zen 4, two threads, groups of 32, medians of five to seven; "into L1" had four panels):
 //
@@ -49,9 +53,9 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int per_word = simd::codes_of_word<Kind>, count = Panels<Level, P>::count;
-  constexpr bool in_runs = Sums::most < w4_block;  // of what the sums hold before they are closed
+  constexpr bool in_runs = w4_in_runs<Level, Kind>;
   constexpr index step_bytes = w4_step_bytes(simd::bits_of<Kind>);
-  constexpr index distance = w4_int8_row_ahead(F::size, simd::bits_of<Kind>);
+  constexpr index distance = F::size == 8 && simd::upper_bits<Kind> == 0 ? w4_prefetch / 2 : w4_prefetch;  // cuts.hpp
   const Panels<Level, P> panels(w, first);
   const simd::CodeTable<Level, Kind> table(w.named);
   const std::int8_t* bytes = x.bytes;
@@ -256,11 +260,10 @@ void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, cons
   // A narrow layer is cut finer, for the threads. (By three panels where two threads then end together, six jobs each
   // of 36 panels and not five and four: SmolLM2-135M 262 tok/s with and 264 without, 15 turns, Zen 4.)
   constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, simd::bits_of<Kind>), narrow = wide < 4 ? wide : 4;
-  using Sums = simd::CodeSums<Level, Kind>;
-  constexpr bool in_runs = Sums::most < w4_block;
+  constexpr bool in_runs = w4_in_runs<Level, Kind>;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
     auto* row = w4_int8_row<Level, Kind, P, Offsets, false>;
-    if (in_runs && w.group <= Sums::most) row = w4_int8_row<Level, Kind, P, Offsets, in_runs>;
+    if (in_runs && w.group <= simd::CodeSums<Level, Kind>::most) row = w4_int8_row<Level, Kind, P, Offsets, in_runs>;
     w4_each_run(parallel, groups_of(w.panels, P), w.work(1), [&](index begin, index end) {
       for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];

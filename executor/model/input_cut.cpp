@@ -62,14 +62,9 @@ Expected<LinearWeight> cut(const LinearWeight::Int8& whole, index channels, cons
 }
 
 // Scales or offsets as f32, which holds them exactly, in place of whole numbers and their units.
-AlignedBytes in_f32(const PackedW4& whole, float (PackedW4::*value)(index channel, index group) const) {
-  const index panels = w4_panels(whole.n), groups = whole.groups();
-  AlignedBytes all(static_cast<std::size_t>(panels * groups * w4_panel) * sizeof(float));
-  for (index i = 0, panel = 0; panel < panels; ++panel)
-    for (index g = 0; g < groups; ++g)
-      for (index c = 0; c < w4_panel; ++c, ++i)
-        store_element(all.data(), DType::f32, i, (whole.*value)(panel * w4_panel + c, g));
-  return all;
+AlignedBytes in_f32(const PackedW4& whole, float (PackedW4::*of)(index channel, index group) const) {
+  return inlay::detail::pack_per_group(whole, DType::f32, serial(),
+                                       [&](index o, index g) { return (whole.*of)(o, g); });
 }
 
 Expected<LinearWeight> cut(const PackedW4& whole, index channels, const InputRange& own, const std::string& name) {

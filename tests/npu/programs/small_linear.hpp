@@ -66,12 +66,6 @@ Ran run_linear(const Device& device, const Options& options) {
   return run_packed(device, options, shape.make(tensors), weight);
 }
 
-// On cores that have as little of the bandwidth as each of many: the weight comes before the cores meet.
-template <Ran (*run)(const Device&, const Options&)> Ran with_slow_memory(Device device, const Options& options) {
-  device.dram_bytes_per_cycle /= 24;
-  return run(device, options);
-}
-
 // Weights of a layer of bytes.
 struct Int8Weights {
   static constexpr index n = 20, k = 70;
@@ -173,12 +167,19 @@ inline LinearW4a16Shape in_units(index k, W4Compute compute = W4Compute::exact_f
           .compute = compute};
 }
 
-// On cores whose tiles hold several super-blocks.
-inline Problem with_room(Problem problem) {
-  return {std::move(problem.name), [run = std::move(problem.run)](Device device, const Options& options) {
-            device.memories[device.memory_of[static_cast<std::size_t>(Space::vector)]].bytes *= 4;
-            return run(device, options);
-          }};
+// A problem on devices that are changed for it.
+inline Problem on(void (*change)(Device&), Problem problem) {
+  problem.run = [change, run = std::move(problem.run)](Device device, const Options& options) {
+    change(device);
+    return run(device, options);
+  };
+  return problem;
+}
+// Cores have as little of the bandwidth as each of many: the weight comes before the cores meet.
+inline void slow_memory(Device& device) { device.dram_bytes_per_cycle /= 24; }
+// Tiles hold several super-blocks.
+inline void large_vector_memory(Device& device) {
+  device.memories[device.memory_of[static_cast<std::size_t>(Space::vector)]].bytes *= 4;
 }
 
 inline std::vector<Problem> small_linear() {
@@ -201,8 +202,8 @@ inline std::vector<Problem> small_linear() {
           {"linear f32, packing", run_linear<float, 70, 36, Weight::packing>},
           {"linear f32, packed", run_linear<float, 70, 36, Weight::packed>},
           {"linear_int8, packed", run_linear_int8<Codes::symmetric, Weight::packed>},
-          {"linear f32, packed, slow memory", with_slow_memory<run_linear<float, 70, 36, Weight::packed>>},
-          {"linear_int8, packed, slow memory", with_slow_memory<run_linear_int8<Codes::symmetric, Weight::packed>>},
+          on(slow_memory, {"linear f32, packed, slow memory", run_linear<float, 70, 36, Weight::packed>}),
+          on(slow_memory, {"linear_int8, packed, slow memory", run_linear_int8<Codes::symmetric, Weight::packed>}),
           {"linear_int8, i8 to i8", run_linear_of_codes<std::int8_t>},
           {"linear_int8, u8 to u8", run_linear_of_codes<std::uint8_t>},
           {"linear_w4a16", w4({})},
@@ -238,7 +239,8 @@ inline std::vector<Problem> small_linear() {
           problem("linear_w4a16, in units", in_units(288)),
           problem("linear_w4a16, in units, int8_activations", in_units(288, in_bytes)),
           problem("linear_w4a16, in units, activations f16", in_units(288), {.activations = in_f16}),
-          with_room(problem("linear_w4a16, in units, activations f16, room", in_units(544), {.activations = in_f16}))};
+          on(large_vector_memory,
+             problem("linear_w4a16, in units, activations f16, room", in_units(544), {.activations = in_f16}))};
 }
 
 }  // namespace inlay::npu::test
