@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """clang's warnings about what only g++ has compiled: reads those sources in a fraction of the time of compiling them.
 
-    scripts/clang_reads.py build/release build/asan
+    scripts/clang_reads.py build/release [build/asan]
 
-reads each source that build/release compiles and build/asan, which is clang's, does not compile by itself. Says what
-clang says and exits with 1 if it refuses any.
+reads each source that build/release compiles and build/asan, which is clang's, does not compile by itself; all of them
+where there is no such build. Says what clang says and exits with 1 if it refuses any.
 """
 import functools
 import json
@@ -119,7 +119,8 @@ def read_heads(entries, pool, folder):
 
 
 def main():
-    (alone, together), (by_clang, _) = commands(sys.argv[1]), commands(sys.argv[2])
+    alone, together = commands(sys.argv[1])
+    by_clang = commands(sys.argv[2])[0] if len(sys.argv) > 2 else {}
     compiled = {**alone, **together}
     entries = [entry for file, entry in compiled.items() if file not in by_clang and "/tests/consumer/" not in file]
     if not entries:

@@ -149,10 +149,10 @@ sanitized() {
 # For its warnings: kernels set their own optimization, and tests are compiled once.
 clang_build() { build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" ""; }
 
-# clang_reads: its warnings about what it has not compiled.
+# clang_reads [BUILD]: its warnings about what it has not compiled in that build; without one it reads all.
 clang_reads() {
-  stage "clang reads the rest"
-  GLIBC_TUNABLES=$huge_pages scripts/clang_reads.py build/release build/asan
+  stage "clang reads what it has not compiled"
+  GLIBC_TUNABLES=$huge_pages scripts/clang_reads.py build/release "$@"
 }
 
 if [ $# -eq 0 ]; then
@@ -160,8 +160,12 @@ if [ $# -eq 0 ]; then
   check release -LE long
   release_took=$SECONDS
   in_time "planted bugs of the NPU's programs, its smallest memories, and projects that build Inlay" 12 && check release -L long
-  in_time "memory, by AddressSanitizer" 80 && sanitized asan "$PWD/build/release"
-  in_time "clang's warnings about what g++ alone has compiled" 32 && clang_reads
+  if in_time "memory, by AddressSanitizer" 80; then
+    sanitized asan "$PWD/build/release"
+    in_time "clang's warnings about what g++ alone has compiled" 32 && clang_reads build/asan
+  else
+    in_time "clang's warnings" 60 && clang_reads
+  fi
   in_time "races, by ThreadSanitizer" 25 && sanitized tsan "$PWD/build/release"
   in_time "GPU report" 6 && report
   in_time "levels of Arm" 25 && arm
