@@ -107,16 +107,21 @@ TEST(linear_w4a16, every_tile_of_rows) {
 }
 
 // One row takes several panels side by side and several of those a task, cut finer for more threads; more rows take
-// two, a job's eight, or four for integers.
+// two, a job's eight, or four for integers: several such jobs a run, of which the last is shorter.
 TEST(linear_w4a16, every_number_of_panels) {
   Rng rng(4);
   constexpr index wide = cpu::w4_row_panels(16, 1), tasks = Parallel::pieces_a_thread;
-  std::set<index> counts = {2 * wide + 1, 3 * wide - 1,     3 * wide,
-                            3 * wide + 1, wide * tasks + 1, wide * tasks + wide + 2};
+  std::set<index> counts = {2 * wide + 1,
+                            3 * wide - 1,
+                            3 * wide,
+                            3 * wide + 1,
+                            wide * tasks + 1,
+                            wide * tasks + wide + 2,
+                            cpu::w4_int8_job_panels * (2 * 2 * tasks + 2) + 1};
   for (index panels = 1; panels <= wide + 3; ++panels) counts.insert(panels);
   for (W4Compute compute : both)
     for (index panels : counts)
-      for (index rows : {1, 2, 5, 13}) {
+      for (index rows : {1, 2, 3, 5, 13}) {
         if (rows > 2 && panels > 3 * cpu::w4_job_panels + 1) continue;
         const auto form = static_cast<Form>((panels + rows) % forms);
         Case c = make({rows, panels * w4_panel - panels % 3, 17, 8, code_bits[panels % 4]}, form, {},

@@ -221,8 +221,8 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = min(w.panels - first, w4_int8_job_panels);
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
-    tile.rows = tile_rows(w4_int8_rows<Level>, end - tile.first);
-    with_tile_rows<w4_int8_rows<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
+    tile.rows = tile_rows(w4_int8_rows<Level>, end - tile.first, w4_int8_threes<Level>);
+    with_tile_rows<w4_int8_rows<Level>, w4_int8_threes<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Kind>::columns(R);
       alignas(64) float total[R * columns * size];
       for (int v = 0; v < there * in_panel; v += columns) {
@@ -246,12 +246,20 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
   const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);
-  w4_each_job(parallel, jobs * chunks, w.work(x.rows), [&](index worker, index job) {
-    const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels, of_worker = worker * x.segments;
-    const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
+  const Work work = w.work(x.rows);
+  // What the end of one job has prefetched is the beginning of the next. Rows of several tiles find most of a job in
+  // L2, and gain more by threads that end together (two threads, 9728 x 896 of 4 bits, Zen 3: 2 rows 0.87 of the time
+  // of single jobs, 4 rows 0.91, 8 rows 1.05).
+  const index count = jobs * chunks, run = tiles == 1 ? count / parallel.pieces(count, work) : 1;
+  w4_each_job(parallel, groups_of(count, run), work, [&](index worker, index at) {
+    const index of_worker = worker * x.segments;
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
                           .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr};
-    w4_int8_job<Level, Kind, Offsets>(op, w, x, first, begin, min(stop, x.rows), scales);
+    for (index job = at * run; job < min((at + 1) * run, count); ++job) {
+      const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels;
+      const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
+      w4_int8_job<Level, Kind, Offsets>(op, w, x, first, begin, min(stop, x.rows), scales);
+    }
   });
 }
 
