@@ -8,16 +8,16 @@ namespace inlay::test {
 namespace {
 
 void expect_same_bits_of_both(Case start) {
-  for (WatchedCl& device : cl_devices_to_test()) {
-    cl::Runtime& runtime = device.cl().runtime();
+  for (WatchedCl* device : cl_devices_as_written()) {
+    cl::Runtime& runtime = device->cl().runtime();
     if (!runtime.on_this_processor() || !runtime.per_item()) continue;  // others convert, always
-    SCOPED_TRACE(device.label());
+    SCOPED_TRACE(device->label());
     Case converted = start, subnormal = start;
     const bool here = runtime.subnormal_codes();
     runtime.take_subnormal_codes(false);
-    ASSERT_TRUE(ok(run_with_scratch(device, converted.op())));
+    ASSERT_TRUE(ok(run_with_scratch(*device, converted.op())));
     runtime.take_subnormal_codes(true);
-    ASSERT_TRUE(ok(run_with_scratch(device, subnormal.op())));
+    ASSERT_TRUE(ok(run_with_scratch(*device, subnormal.op())));
     runtime.take_subnormal_codes(here);
     ASSERT_NO_FATAL_FAILURE(expect_equal(subnormal.y, converted.y));
   }

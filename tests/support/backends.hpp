@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/backend.hpp>
@@ -22,6 +23,7 @@
 #include "tests/support/turns.hpp"
 #ifdef INLAY_TESTS_CL
 #include "tests/support/cl_devices.hpp"
+#include "tests/support/cl_programs.hpp"
 #endif
 #ifdef INLAY_TESTS_NPU
 #include "tests/support/npu_devices.hpp"
@@ -134,9 +136,31 @@ template <class Test> void on_every_host_backend(Test&& test) {
 }
 
 #ifdef INLAY_TESTS_CL
+// A device for one case of a sweep. Where the first program that the case asks for shows nothing that another did not
+// (cl_programs.hpp), all of the case runs on the CPU: nothing is proved of this device then.
+struct SweptCl {
+  enum class Case { undecided, runs, left_out };
+  WatchedCl& device;
+  Case is = Case::undecided;
+};
+template <class Op> [[gnu::noinline]] Status run_with_scratch(SweptCl& swept, const Op& op) {
+  if (swept.is != SweptCl::Case::left_out) {
+    sweep_programs = {.chosen = swept.is == SweptCl::Case::undecided};
+    Status status = run_with_scratch(swept.device, op);
+    const bool left_out = std::exchange(sweep_programs, {}).left_out;
+    swept.is = left_out ? SweptCl::Case::left_out : SweptCl::Case::runs;
+    if (!left_out) return status;
+  }
+  Cpu cpu(serial());
+  return run_with_scratch(cpu, op);
+}
+
 // An OpenCL device in the shape whose turn it is.
 template <class Test> void on_every_cl(Test&& test) {
-  cl_turns(cl_devices_to_sweep(), [&](WatchedCl* cl) { return on_backend(test, *cl, cl->label()); });
+  cl_turns(cl_devices_to_sweep(), [&](WatchedCl* cl) {
+    SweptCl swept{*cl};
+    return on_backend(test, swept, cl->label());
+  });
 }
 #endif
 

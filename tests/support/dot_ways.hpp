@@ -12,14 +12,14 @@ namespace inlay::test {
 
 // test(device) once for each device and way.
 template <class Test> void on_every_dot_way(Test&& test) {
-  for (WatchedCl& device : cl_devices_to_test()) {
-    cl::Runtime& runtime = device.cl().runtime();
+  for (WatchedCl* device : cl_devices_as_written()) {
+    cl::Runtime& runtime = device->cl().runtime();
     const cl::Dot best = runtime.dot();
     for (const cl::Dot& way : cl::dot_ways(runtime)) {
       runtime.take(way);
-      const std::string label = device.label() + ", " + (*way.name ? way.name : "no way") + std::to_string(way.value);
+      const std::string label = device->label() + ", " + (*way.name ? way.name : "no way") + std::to_string(way.value);
       SCOPED_TRACE(label);
-      if (!::testing::Test::HasFatalFailure()) test(device);
+      if (!::testing::Test::HasFatalFailure()) test(*device);
     }
     runtime.take(best);
   }
