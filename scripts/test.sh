@@ -164,7 +164,7 @@ if [ $# -eq 0 ]; then
     sanitized asan "$PWD/build/release"
     in_time "clang's warnings about what g++ alone has compiled" 32 && clang_reads build/asan
   else
-    in_time "clang's warnings" 60 && clang_reads
+    in_time "clang's warnings" 45 && clang_reads
   fi
   in_time "races, by ThreadSanitizer" 25 && sanitized tsan "$PWD/build/release"
   in_time "GPU report" 6 && report
