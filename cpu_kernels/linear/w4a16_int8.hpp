@@ -174,14 +174,14 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
     // they are not added to zeros.
     index left = words_of[segment];
     const auto end_of_run = [&]() INLAY_INLINE_LAMBDA {
-      return bytes + (Sums::most >= w4_block || left < most ? left : most) * R * Sums::word_bytes;
+      return bytes + (!w4_in_runs<Level, Kind> || left < most ? left : most) * R * Sums::word_bytes;
     };
     const std::int8_t* end = end_of_run();
     each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
     multiply();
     while (bytes < end) multiply();
     each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
-    if constexpr (Sums::most < w4_block)
+    if constexpr (w4_in_runs<Level, Kind>)
       while ((left -= most) > 0) {
         end = end_of_run();
         each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
