@@ -64,7 +64,7 @@ INLAY_INLINE void dot_panels(index rows, const InputOf<Level>* inputs, const std
   using Dot = simd::DotI8<Level>;
   static_assert(Dot::rows <= int8_tile_rows);
   constexpr int parts = linear_int8::panel / Dot::channels * P;
-  with_tile_rows<Dot::rows>(rows, [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
+  with_tile_rows<RowTiles{Dot::rows}>(rows, [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
     constexpr int at_once = R * parts <= Dot::sums ? parts : 1;
     for (int part = 0; part < parts; part += at_once)
       dot_tile<Level, R, at_once>(inputs, weights + part * Dot::channels * 4, panel_bytes, groups,
@@ -179,7 +179,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   const Work preparing{.bytes = 5 * static_cast<double>(tokens * token_inputs)};
   parallel.ranges(tokens, 1, preparing, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
-      const TileOfRows tile = tile_of(Dot::rows, t, tokens);
+      const TileOfRows tile = RowTiles{Dot::rows}.holding(t, tokens);
       prepare_token<Level>(op, t, tile, inputs + tile.first * token_inputs, token[t],
                            words ? outliers + t * words : nullptr);
     }
@@ -195,7 +195,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
       const index here = panels - panel < Dot::panels ? 1 : Dot::panels;
       const std::int8_t* weights = op.weight.template as<std::int8_t>() + panel * panel_bytes;
       for (index first = 0, rows = 0; first < tokens; first += rows) {
-        rows = tile_rows(Dot::rows, tokens - first);
+        rows = RowTiles{Dot::rows}.next(tokens - first);
         alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
         const InputOf<Level>* tile = inputs + first * token_inputs;
         here == 1 ? dot_panels<Level, 1>(rows, tile, weights, panel_bytes, groups, sums)

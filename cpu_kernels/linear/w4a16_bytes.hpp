@@ -11,12 +11,12 @@
 
 namespace inlay::cpu {
 
-template <class Level>
-inline constexpr int w4_int8_rows = simd::has_pair_products<Level> ? w4_int8_pair_rows
-                                                                   : w4_int8_tile_rows(simd::Floats<Level>::size);
 // Three rows by one tile take 0.79 of the time of two and one (AVX2, 4 bits, Zen 3); where one instruction multiplies
 // two rows, two are one.
-template <class Level> inline constexpr bool w4_int8_threes = !simd::has_pair_products<Level>;
+template <class Level>
+inline constexpr RowTiles w4_int8_tiles = simd::has_pair_products<Level>
+                                              ? RowTiles{w4_int8_pair_rows}
+                                              : RowTiles{w4_int8_tile_rows(simd::Floats<Level>::size), true};
 
 // Tiles of R rows, each a stream of words of x in the order of CodeInputs, padded with zeros; and what belongs to
 // segments in the same way:
@@ -129,7 +129,7 @@ index w4_round_gathered(const W4Weight& w, const T* x, index begin, index end, s
 template <class Level, simd::Codes Kind, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   constexpr index per_word = simd::codes_of_word<Kind>, word_bytes = simd::CodeSums<Level, Kind>::word_bytes;
-  const TileOfRows tile = tile_of(w4_int8_rows<Level>, t, to.rows, w4_int8_threes<Level>);
+  const TileOfRows tile = w4_int8_tiles<Level>.holding(t, to.rows);
   std::int8_t* word = to.words(tile) + (t - tile.first) * word_bytes;
   index at = to.of_segments(tile) + t - tile.first;
   for (index begin = 0; begin < w.slots; begin += w4_block) {

@@ -221,8 +221,8 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = min(w.panels - first, w4_int8_job_panels);
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
-    tile.rows = tile_rows(w4_int8_rows<Level>, end - tile.first, w4_int8_threes<Level>);
-    with_tile_rows<w4_int8_rows<Level>, w4_int8_threes<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
+    tile.rows = w4_int8_tiles<Level>.next(end - tile.first);
+    with_tile_rows<w4_int8_tiles<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Kind>::columns(R);
       alignas(64) float total[R * columns * size];
       for (int v = 0; v < there * in_panel; v += columns) {
@@ -242,7 +242,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
 template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
                        float* scale, float* offset) {
-  constexpr int full = w4_int8_rows<Level>;
+  constexpr int full = w4_int8_tiles<Level>.full;
   const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);

@@ -72,7 +72,7 @@ template <class Backend> Measured measured(Backend backend, exec::DeviceKind kin
           .supports = [kept, runner](const GraphStep& step) { return runner->supports(step); }};
 }
 
-Expected<Measured> make_measured(const Options& options, const std::string& name) {
+Expected<Measured> make_measured(const Options& options, [[maybe_unused]] const std::string& name) {
 #ifdef INLAY_HAS_CL
   if (name == "cl") {
     auto cl = Cl::make({.device = options.device});
