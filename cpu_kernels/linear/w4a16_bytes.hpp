@@ -14,9 +14,9 @@ namespace inlay::cpu {
 // Three rows by one tile take 0.79 of the time of two and one (AVX2, 4 bits, Zen 3); where one instruction multiplies
 // two rows, two are one.
 template <class Level>
-inline constexpr RowTiles w4_int8_tiles = simd::has_pair_products<Level>
-                                              ? RowTiles{w4_int8_pair_rows}
-                                              : RowTiles{w4_int8_tile_rows(simd::Floats<Level>::size), true};
+inline constexpr RowTiles w4_int8_tiles =
+    simd::has_pair_products<Level> ? RowTiles{w4_int8_pair_rows}
+                                   : RowTiles{w4_int8_tile_rows(simd::Floats<Level>::size), true};
 
 // Tiles of R rows, each a stream of words of x in the order of CodeInputs, padded with zeros; and what belongs to
 // segments in the same way:

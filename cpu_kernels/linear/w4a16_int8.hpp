@@ -31,6 +31,11 @@ namespace inlay::cpu {
 // Segments are summed in runs of what the sums hold before they are closed.
 template <class Level, simd::Codes Kind>
 inline constexpr bool w4_in_runs = simd::CodeSums<Level, Kind>::most < w4_block;
+// Segments of so many slots have tiles of their own: GGUF's. At AVX2, where their gain was measured.
+template <class Level, simd::Codes Kind>
+inline constexpr index w4_usual_segment = simd::Floats<Level>::size != 8 ? 0
+                                          : Kind == simd::Codes::six     ? 16
+                                                                         : 32;
 
 // One row: the codes of P panels, read once. What is asked for ahead goes to L2. One row's speed as a multiple of
 // exact_float's, by turns (Zen 4, two threads, groups of 32, medians of five to seven; "into L1" had four panels):
@@ -123,7 +128,19 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
 
 // total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
 // Out of line: its totals have no registers, and must not get two places in memory.
-template <class Level, simd::Codes Kind, int R, int C, bool Offsets>
+//
+// Segment: slots of every segment, or 0. Where it is known there is no branch from its first word to its total, and GCC
+// 12 keeps all sums in registers (of the same loop in a lambda, or bounded by a min, it does not, 1.2 to 1.5 of the time).
+// The time of such a tile as a part of the other's, in L1, medians of 41 by turns (Zen 3, 4864 slots):
+//
+//           4 bits   offsets   5 bits   6 bits, of 16   8 bits   named
+//   4 rows   0.85     0.87      0.85        0.87         0.96     0.93
+//   3        0.93
+//   2        0.90
+//
+// 4 rows of 4 bits: 62 cycles a group of 32, whose 184 operations would take 56 at 3.3 a cycle. (Runs of groups of 128,
+// unrolled so: 0.87 to 1.07, by where the data lie.)
+template <class Level, simd::Codes Kind, int R, int C, bool Offsets, index Segment>
 __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
                                             const simd::NamedBytes& named, const W4Scales& scales, index channel,
                                             float* total) {
@@ -170,25 +187,36 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       });
       bytes += R * Sums::word_bytes;
     };
-    // Runs of what the sums hold before they are closed. The first of them and the first words of each by themselves:
-    // they are not added to zeros.
-    index left = words_of[segment];
-    const auto end_of_run = [&]() INLAY_INLINE_LAMBDA {
-      return bytes + (!w4_in_runs<Level, Kind> || left < most ? left : most) * R * Sums::word_bytes;
-    };
-    const std::int8_t* end = end_of_run();
-    each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
-    multiply();
-    while (bytes < end) multiply();
-    each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
-    if constexpr (w4_in_runs<Level, Kind>)
-      while ((left -= most) > 0) {
-        end = end_of_run();
+    if constexpr (Segment != 0) {
+      constexpr int words = Segment / simd::codes_of_word<Kind>, of_run = words < most ? words : most;
+      INLAY_UNROLL
+      for (int run = 0; run < words / of_run; ++run) {
         each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
-        multiply();
-        while (bytes < end) multiply();
+        INLAY_UNROLL
+        for (int word = 0; word < of_run; ++word) multiply();
         each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
       }
+    } else {
+      // Runs of what the sums hold before they are closed. The first of them and the first words of each by themselves:
+      // they are not added to zeros.
+      index left = words_of[segment];
+      const auto end_of_run = [&]() INLAY_INLINE_LAMBDA {
+        return bytes + (!w4_in_runs<Level, Kind> || left < most ? left : most) * R * Sums::word_bytes;
+      };
+      const std::int8_t* end = end_of_run();
+      each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
+      multiply();
+      while (bytes < end) multiply();
+      each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
+      if constexpr (w4_in_runs<Level, Kind>)
+        while ((left -= most) > 0) {
+          end = end_of_run();
+          each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
+          multiply();
+          while (bytes < end) multiply();
+          each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
+        }
+    }
     float* const totals = simd::opaque(total);  // or they are kept in other memory meanwhile, and stored to both
     // What rows or columns share is loaded once: at two loads a cycle (Zen 5) those of the words take 40 of the 64
     // cycles of a group of 32 already.
@@ -212,7 +240,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
 
 // The rows begin .. end over the panels of a job. (PREFETCHW of a tile's outputs before it is summed: whole prefill of
 // qwen2.5-0.5b 0.97 of the speed, Zen 4.)
-template <class Level, simd::Codes Kind, bool Offsets>
+template <class Level, simd::Codes Kind, bool Offsets, index Segment>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
                  W4Scales scales) {
   constexpr int in_panel = Panels<Level, 1>::count;
@@ -231,7 +259,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
         if constexpr (simd::has_pair_products<Level> && Kind != simd::Codes::eight && R % 2 == 0)
           w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[0], w.named, scales, v * size, total);
         else
-          w4_int8_tile<Level, Kind, R, columns, Offsets>(x, tile, words, w.named, scales, v * size, total);
+          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment>(x, tile, words, w.named, scales, v * size, total);
         w4_store<Level>(op, tile.first, R, first * w4_panel + v * size, columns * size, total, columns * size, nullptr);
       }
     });
@@ -247,6 +275,9 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);
   const Work work = w.work(x.rows);
+  constexpr index usual = w4_usual_segment<Level, Kind>;
+  auto* multiply = w4_int8_job<Level, Kind, Offsets, 0>;
+  if (usual != 0 && w.group == usual && w.slots % usual == 0) multiply = w4_int8_job<Level, Kind, Offsets, usual>;
   // What the end of one job has prefetched is the beginning of the next. Rows of several tiles find most of a job in
   // L2, and gain more by threads that end together (two threads, 9728 x 896 of 4 bits, Zen 3: 2 rows 0.87 of the time
   // of single jobs, 4 rows 0.91, 8 rows 1.05).
@@ -258,7 +289,7 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
     for (index job = at * run; job < min((at + 1) * run, count); ++job) {
       const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels;
       const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
-      w4_int8_job<Level, Kind, Offsets>(op, w, x, first, begin, min(stop, x.rows), scales);
+      multiply(op, w, x, first, begin, min(stop, x.rows), scales);
     }
   });
 }
