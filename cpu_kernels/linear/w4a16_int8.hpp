@@ -6,36 +6,12 @@
 // A row has the same chain of roundings in every tile: its bits do not depend on the other rows.
 //
 // Many rows: a job is four panels. Its scales become floats once, and all rows pass by its codes, which stay in L2.
-// What a tile does for each register of sums and group of 32:
-//
-//   VNNI            8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
-//   AVX2            8 VPMADDUBSW, 7 VPADDW, VPMADDWD, VPADDD, and the same three: 20 (20 with offsets)
-//   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35; named codes too
-//
-// and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (8 of 8 bits at AVX2), and two
-// broadcasts a row. On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak
-// is the limit, 8 / 11 with offsets, 32 / 34 and 32 / 35 with groups of 128.
-//
-// Zen 4 begins four operations of 256 bits a cycle, two of them VPMADDUBSW: 16 / 23 of two VPMADDUBSW a cycle is the
-// limit of a tile of four rows, 16 / 21 with groups of 128, 16 / 39 of 8 bits. It does not keep that up: of VPMADDUBSW
-// and a VPADDW that waits for it, it begins 3.3 a cycle in whatever order, which is 0.82 of two VPMADDUBSW, and this
-// tile in assembly, all of it in L1 and its codes spread before, holds 0.60. Spreading the codes of a job once, for all
-// its rows, gave 2 to 5% with 64 rows, was slower with 4 to 16, and took a layout of its own.
 #pragma once
 
 #include "cpu_kernels/linear/w4a16_pairs.hpp"
-#include "cpu_kernels/simd/opaque.hpp"
+#include "cpu_kernels/linear/w4a16_tile.hpp"
 
 namespace inlay::cpu {
-
-// Segments are summed in runs of what the sums hold before they are closed.
-template <class Level, simd::Codes Kind>
-inline constexpr bool w4_in_runs = simd::CodeSums<Level, Kind>::most < w4_block;
-// Segments of so many slots have tiles of their own: GGUF's. At AVX2, where their gain was measured.
-template <class Level, simd::Codes Kind>
-inline constexpr index w4_usual_segment = simd::Floats<Level>::size != 8 ? 0
-                                          : Kind == simd::Codes::six     ? 16
-                                                                         : 32;
 
 // One row: the codes of P panels, read once. What is asked for ahead goes to L2. One row's speed as a multiple of
 // exact_float's, by turns (Zen 4, two threads, groups of 32, medians of five to seven; "into L1" had four panels):
@@ -126,158 +102,79 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
 
-// total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
-// Out of line: its totals have no registers, and must not get two places in memory.
-//
-// Segment: slots of every segment, or 0. Where it is known there is no branch from its first word to its total, and GCC
-// 12 keeps all sums in registers (of the same loop in a lambda, or bounded by a min, it does not, 1.2 to 1.5 of the time).
-// The time of such a tile as a part of the other's, in L1, medians of 41 by turns (Zen 3, 4864 slots):
-//
-//           4 bits   offsets   5 bits   6 bits, of 16   8 bits   named
-//   4 rows   0.85     0.87      0.85        0.87         0.96     0.93
-//   3        0.93
-//   2        0.90
-//
-// 4 rows of 4 bits: 62 cycles a group of 32, whose 184 operations would take 56 at 3.3 a cycle. (Runs of groups of 128,
-// unrolled so: 0.87 to 1.07, by where the data lie.)
-template <class Level, simd::Codes Kind, int R, int C, bool Offsets, index Segment>
-__attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
-                                            const simd::NamedBytes& named, const W4Scales& scales, index channel,
-                                            float* total) {
-  using F = simd::Floats<Level>;
-  using Sums = simd::CodeSums<Level, Kind>;
-  constexpr int in_panel = Panels<Level, 1>::count;
-  const index place = C % in_panel == 0 ? 0 : channel / F::size % in_panel;  // of the first register in its panel
-  const simd::CodeTable<Level, Kind> table(named);
-  constexpr index most = Sums::most / simd::codes_of_word<Kind>;
-  const std::uint8_t* from[C];
-  simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
-  // Not members: those would be loaded again behind every store of a total.
-  const float *const step_of = x.step, *const sum_of = x.sum;
-  const std::int32_t *const start_of = x.start, *const words_of = x.segment_words;
-  const std::int8_t* bytes = x.words(tile);
-  index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
-  for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
-  for (index segment = 0; segment < x.segments; ++segment) {
-    Sums dots[R * C];
-    const auto each = [&](auto&& run) INLAY_INLINE_LAMBDA {  // unroll<R * C> is a loop where it is long
-      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { run(dots[r * C + c]); });
-      });
-    };
-    simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const std::int32_t start = Offsets ? 0 : start_of[at + r];
-      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start); });
-    });
-    const auto multiply = [&]() INLAY_INLINE_LAMBDA {  // a word of each channel
-      simd::StepWords<Level, Kind> word[C];
-      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-        if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 2);
-        word[c] = simd::load_words<Level, Kind>(from[c], (place + c) % in_panel);
-        from[c] += w4_step_bytes(simd::bits_of<Kind>);
-      });
-      const auto rows = simd::RowInputs<Level, Kind, R>::load(bytes);
-      simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
-        simd::CodePart<Level> codes[C];
-        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = simd::code_part<Kind, h>(word[c], table); });
-        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-          const auto inputs = rows.template row<r, h>();
-          simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
-        });
-      });
-      bytes += R * Sums::word_bytes;
-    };
-    if constexpr (Segment != 0) {
-      constexpr int words = Segment / simd::codes_of_word<Kind>, of_run = words < most ? words : most;
-      INLAY_UNROLL
-      for (int run = 0; run < words / of_run; ++run) {
-        each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
-        INLAY_UNROLL
-        for (int word = 0; word < of_run; ++word) multiply();
-        each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
-      }
-    } else {
-      // Runs of what the sums hold before they are closed. The first of them and the first words of each by themselves:
-      // they are not added to zeros.
-      index left = words_of[segment];
-      const auto end_of_run = [&]() INLAY_INLINE_LAMBDA {
-        return bytes + (!w4_in_runs<Level, Kind> || left < most ? left : most) * R * Sums::word_bytes;
-      };
-      const std::int8_t* end = end_of_run();
-      each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
-      multiply();
-      while (bytes < end) multiply();
-      each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
-      if constexpr (w4_in_runs<Level, Kind>)
-        while ((left -= most) > 0) {
-          end = end_of_run();
-          each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
-          multiply();
-          while (bytes < end) multiply();
-          each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
-        }
-    }
-    float* const totals = simd::opaque(total);  // or they are kept in other memory meanwhile, and stored to both
-    // What rows or columns share is loaded once: at two loads a cycle (Zen 5) those of the words take 40 of the 64
-    // cycles of a group of 32 already.
-    F of_c[C], offset_of_c[C];
-    simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-      of_c[c] = simd::opaque<Level>(F::load(scales.scale + channel + c * F::size));
-      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(scales.offset + channel + c * F::size));
-    });
-    simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const F step = simd::opaque<Level>(F(step_of[at + r])), sum = F(Offsets ? sum_of[at + r] : 0);
-      const std::int32_t late = Offsets ? 0 : start_of[at + r];
-      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-        float* const to = totals + (r * C + c) * F::size;
-        const F dot = dots[r * C + c].to_floats(late);
-        w4_add<Offsets>(F::load(to), dot, of_c[c], offset_of_c[c], sum, step).store(to);
-      });
-    });
-    at += R, channel += W4Scales::width;
-  }
-}
-
-// The rows begin .. end over the panels of a job. (PREFETCHW of a tile's outputs before it is summed: whole prefill of
-// qwen2.5-0.5b 0.97 of the speed, Zen 4.)
-template <class Level, simd::Codes Kind, bool Offsets, index Segment>
-void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
-                 W4Scales scales) {
-  constexpr int in_panel = Panels<Level, 1>::count;
+// The rows begin .. end over the registers `from` .. `to` of a job, whose words begin at words[v].
+template <class Level, simd::Codes Kind, bool Offsets, index Segment, bool Spread>
+void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index channel, int from, int to,
+                  const std::uint8_t* const* words, index begin, index end, const W4Scales& scales) {
   constexpr index size = simd::Floats<Level>::size;
-  scales.read<Level>(w, first);
-  const Panels<Level, w4_int8_job_panels> panels(w, first);
-  const index there = min(w.panels - first, w4_int8_job_panels);
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
     tile.rows = w4_int8_tiles<Level>.next(end - tile.first);
     with_tile_rows<w4_int8_tiles<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Kind>::columns(R);
       alignas(64) float total[R * columns * size];
-      for (int v = 0; v < there * in_panel; v += columns) {
-        const std::uint8_t* words[columns];
-        for (int c = 0; c < columns; ++c) words[c] = panels.words(v + c, 0);
+      for (int v = from; v < to; v += columns) {
         if constexpr (simd::has_pair_products<Level> && Kind != simd::Codes::eight && R % 2 == 0)
-          w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[0], w.named, scales, v * size, total);
+          w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[v], w.named, scales, v * size, total);
         else
-          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment>(x, tile, words, w.named, scales, v * size, total);
-        w4_store<Level>(op, tile.first, R, first * w4_panel + v * size, columns * size, total, columns * size, nullptr);
+          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread>(x, tile, words + v, w.named, scales, v * size,
+                                                                          total);
+        w4_store<Level>(op, tile.first, R, channel + v * size, columns * size, total, columns * size, nullptr);
       }
     });
   }
 }
 
+// Panels that are spread at once: they are read from L2 by each tile of rows.
+template <class Level, simd::Codes Kind> index w4_spread_panels(const W4Weight& w) {
+  const index fit = w4_spread_bytes_at_once / SpreadCodes<Level, Kind>::panel_bytes(w.steps);
+  return fit < 1 ? 1 : min(fit, w4_int8_job_panels);
+}
+// What a worker has for them.
+template <class Level, simd::Codes Kind> index w4_spread_bytes(const W4Weight& w, index rows) {
+  if constexpr (w4_spreads<Level, Kind>)
+    if (rows >= w4_spread_rows && w4_segments_are_usual<Level, Kind>(w))
+      return w4_spread_panels<Level, Kind>(w) * SpreadCodes<Level, Kind>::panel_bytes(w.steps);
+  return 0;
+}
+
+// The rows begin .. end over the panels of a job. (PREFETCHW of a tile's outputs before it is summed: whole prefill of
+// qwen2.5-0.5b 0.97 of the speed, Zen 4.) `spread`: for its codes, or null.
+template <class Level, simd::Codes Kind, bool Offsets, index Segment>
+void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
+                 W4Scales scales, [[maybe_unused]] std::uint8_t* spread) {
+  using Job = Panels<Level, w4_int8_job_panels>;
+  scales.read<Level>(w, first);
+  const Job panels(w, first);
+  const int count = static_cast<int>(min(w.panels - first, w4_int8_job_panels)) * Job::in_panel;
+  const std::uint8_t* words[Job::count];
+  for (int v = 0; v < count; ++v) words[v] = panels.words(v, 0);
+  if constexpr (Segment != 0 && w4_spreads<Level, Kind>)
+    if (spread && end - begin >= w4_spread_rows) {
+      const int at_once = static_cast<int>(w4_spread_panels<Level, Kind>(w)) * Job::in_panel;
+      for (int from = 0; from < count; from += at_once) {
+        const int to = from + at_once < count ? from + at_once : count;
+        SpreadCodes<Level, Kind>::spread(w, words, from, to, spread);
+        w4_int8_rows<Level, Kind, Offsets, Segment, true>(op, w, x, first * w4_panel, from, to, words, begin, end,
+                                                          scales);
+      }
+      return;
+    }
+  w4_int8_rows<Level, Kind, Offsets, Segment, false>(op, w, x, first * w4_panel, 0, count, words, begin, end, scales);
+}
+
 // Jobs of panels, and of rows too where there are few panels for the threads.
 template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
-                       float* scale, float* offset) {
+                       float* scale, float* offset, std::uint8_t* spread) {
   constexpr int full = w4_int8_tiles<Level>.full;
   const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);
   const Work work = w.work(x.rows);
-  constexpr index usual = w4_usual_segment<Level, Kind>;
   auto* multiply = w4_int8_job<Level, Kind, Offsets, 0>;
-  if (usual != 0 && w.group == usual && w.slots % usual == 0) multiply = w4_int8_job<Level, Kind, Offsets, usual>;
+  if (w4_segments_are_usual<Level, Kind>(w))
+    multiply = w4_int8_job<Level, Kind, Offsets, w4_usual_segment<Level, Kind>>;
+  const index spread_bytes = w4_spread_bytes<Level, Kind>(w, x.rows);
   // What the end of one job has prefetched is the beginning of the next. Rows of several tiles find most of a job in
   // L2, and gain more by threads that end together (two threads, 9728 x 896 of 4 bits, Zen 3: 2 rows 0.87 of the time
   // of single jobs, 4 rows 0.91, 8 rows 1.05).
@@ -289,7 +186,8 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
     for (index job = at * run; job < min((at + 1) * run, count); ++job) {
       const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels;
       const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
-      multiply(op, w, x, first, begin, min(stop, x.rows), scales);
+      multiply(op, w, x, first, begin, min(stop, x.rows), scales,
+               spread_bytes ? spread + worker * spread_bytes : nullptr);
     }
   });
 }
@@ -325,7 +223,8 @@ std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op)
   return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * simd::CodeSums<Level, Kind>::word_bytes) +
          2 * WorkspaceCutter::padded<float>(rows * segments) +
          WorkspaceCutter::padded<std::int32_t>(rows > 1 ? segments : 0) +
-         (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width);
+         (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width) +
+         WorkspaceCutter::padded<std::uint8_t>(parallel.width * w4_spread_bytes<Level, Kind>(w, rows));
 }
 
 template <class Level, simd::Codes Kind>
@@ -351,7 +250,8 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
     x.measure_segments(w, simd::codes_of_word<Kind>);
     float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
     float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;
-    w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, x, scale, offset);
+    auto* spread = cutter.take<std::uint8_t>(parallel.width * w4_spread_bytes<Level, Kind>(w, rows));
+    w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, x, scale, offset, spread);
   };
   if constexpr (Kind == simd::Codes::named)
     run(std::false_type{});

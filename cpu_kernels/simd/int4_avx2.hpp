@@ -11,6 +11,10 @@ template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
 struct CodePart<Level> {
   __m256i v;
+  static INLAY_INLINE CodePart load(const std::uint8_t* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+  }
+  INLAY_INLINE void store(std::uint8_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
 };
 
 template <class Level>
