@@ -69,8 +69,9 @@ constexpr int w4_int8_row_panels(index lanes, int bits) {
 }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
-// So many rows of a job are worth that its codes of five and six bits are spread before.
+// So many rows of a job are worth that its codes of five and six bits are spread before. Those of so many bytes at
+// once, or of one panel: each tile of rows reads them again.
 inline constexpr index w4_spread_rows = 12;
-inline constexpr index w4_spread_bytes_at_once = 1 << 17;  // of them, as long as it is a panel: each tile reads them
+inline constexpr index w4_spread_bytes_at_once = 1 << 17;
 
 }  // namespace inlay::cpu

@@ -137,8 +137,8 @@ template <class Level, simd::Codes Kind> index w4_spread_bytes(const W4Weight& w
   return 0;
 }
 
-// The rows begin .. end over the panels of a job. (PREFETCHW of a tile's outputs before it is summed: whole prefill of
-// qwen2.5-0.5b 0.97 of the speed, Zen 4.) `spread`: for its codes, or null.
+// The rows begin .. end over the panels of a job. `spread`: room for its codes, or null. (PREFETCHW of a tile's outputs
+// before it is summed: whole prefill of qwen2.5-0.5b 0.97 of the speed, Zen 4.)
 template <class Level, simd::Codes Kind, bool Offsets, index Segment>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
                  W4Scales scales, [[maybe_unused]] std::uint8_t* spread) {
@@ -146,8 +146,8 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   scales.read<Level>(w, first);
   const Job panels(w, first);
   const int count = static_cast<int>(min(w.panels - first, w4_int8_job_panels)) * Job::in_panel;
-  const std::uint8_t* words[Job::count];
-  for (int v = 0; v < count; ++v) words[v] = panels.words(v, 0);
+  const std::uint8_t* words[Job::count];  // also of registers beyond the last one, which a tile may read with it
+  for (int v = 0; v < Job::count; ++v) words[v] = panels.words(v, 0);
   if constexpr (Segment != 0 && w4_spreads<Level, Kind>)
     if (spread && end - begin >= w4_spread_rows) {
       const int at_once = static_cast<int>(w4_spread_panels<Level, Kind>(w)) * Job::in_panel;

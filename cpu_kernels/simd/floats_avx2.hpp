@@ -36,7 +36,10 @@ struct Lanes<Level> {
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0b1000);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
   }
-  static INLAY_INLINE void store(float* p, __m256 v, index n) { _mm256_maskstore_ps(p, below(n), v); }
+  // VMASKMOVPS takes 13.7 cycles on Zen 3, where a store takes 1.2.
+  static INLAY_INLINE void store(float* p, __m256 v, index n) {
+    n == 8 ? _mm256_storeu_ps(p, v) : _mm256_maskstore_ps(p, below(n), v);
+  }
   static INLAY_INLINE void store_i8(std::int8_t* p, __m256 v) {
     const __m128i halves = saturated(v, -128, 127);
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(halves, halves));
