@@ -10,6 +10,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 #include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
@@ -75,14 +76,14 @@ INLAY_INLINE auto with_inverse_rms(const T* row, float sum, index dim, float eps
   return emit(inverse_root(mean));
 }
 
-// emit(i, n, row[i..i+n) * scale * (weight + offset)), rounded to T in between where Llama rounds.
+// emit(i, n, row[i..i+n) * scale * (weight + offset)) for registers of n elements, or All, rounded to T in between
+// where Llama rounds.
 template <class Level, class T, class W, class Scale, class Emit>
 INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, Scale scale, float offset, bool casts,
                              Emit&& emit) {
   using F = simd::Floats<Level>;
-  for (index i = 0; i < dim; i += F::size) {
-    const index n = min(dim - i, F::size);
-    F v = scaled(F::load(row + i, n), scale);
+  registers<F>(0, dim, [&](index i, auto n) INLAY_INLINE_LAMBDA {
+    F v = scaled(load<F>(row + i, n), scale);
     if constexpr (!std::is_same_v<T, float>) {
       if (casts) {
         T rounded[F::size];
@@ -90,8 +91,8 @@ INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, Scale sca
         v = F::load(rounded);
       }
     }
-    emit(i, n, v * (F::load(weight + i, n) + F(offset)));
-  }
+    emit(i, n, v * (load<F>(weight + i, n) + F(offset)));
+  });
 }
 
 template <class Level, class T, class W>
@@ -100,7 +101,7 @@ void rms_norm_row(const T* x, const W* weight, T* residual, T* y, index dim, flo
   const T* row = residual ? residual : x;
   with_inverse_rms<Level>(row, sum, dim, eps, [&](auto scale) {
     scaled_row<Level>(row, weight, dim, scale, offset, offset == 0,
-                      [&](index i, index n, simd::Floats<Level> v) { v.store(y + i, n); });
+                      [&](index i, auto n, simd::Floats<Level> v) INLAY_INLINE_LAMBDA { store(v, y + i, n); });
   });
 }
 
@@ -109,19 +110,19 @@ template <class Level, class T, class W, class Scale>
 float scaled_row_i8(const T* row, const W* weight, std::int8_t* y, index dim, Scale scale, float offset) {
   using F = simd::Floats<Level>;
   F largest, not_finite;  // 0 * value is 0 for finite values only
-  scaled_row<Level>(row, weight, dim, scale, offset, false, [&](index, index, F v) {
+  scaled_row<Level>(row, weight, dim, scale, offset, false, [&](index, auto, F v) INLAY_INLINE_LAMBDA {
     largest = max(largest, abs(v));
     not_finite = fma(v, F(), not_finite);
   });
   const float step = reduce_max(largest) / 127 + reduce_sum(not_finite);
-  const auto store = [&](auto&& quotient) {
+  const auto write = [&](auto&& quotient) {
     scaled_row<Level>(row, weight, dim, scale, offset, false,
-                      [&](index i, index n, F v) { quotient(v).store_i8(y + i, n); });
+                      [&](index i, auto n, F v) INLAY_INLINE_LAMBDA { store_i8(quotient(v), y + i, n); });
   };
   if (step >= std::numeric_limits<float>::min())
-    store([inverse = F(1 / step)](F v) { return v * inverse; });
+    write([inverse = F(1 / step)](F v) { return v * inverse; });
   else if (step > 0)  // 1 / step may be infinite
-    store([&](F v) { return v / F(step); });
+    write([&](F v) { return v / F(step); });
   else if (dim > 0)  // y may be null
     std::memset(y, 0, static_cast<std::size_t>(dim));
   return step;

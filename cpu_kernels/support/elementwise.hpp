@@ -38,6 +38,8 @@ template <class F, class T> INLAY_INLINE F load(const T* p, All) { return F::loa
 template <class F, class T> INLAY_INLINE F load(const T* p, index n) { return F::load(p, n); }
 template <class F, class T> INLAY_INLINE void store(F v, T* p, All) { v.store(p); }
 template <class F, class T> INLAY_INLINE void store(F v, T* p, index n) { v.store(p, n); }
+template <class F> INLAY_INLINE void store_i8(F v, std::int8_t* p, All) { v.store_i8(p); }
+template <class F> INLAY_INLINE void store_i8(F v, std::int8_t* p, index n) { v.store_i8(p, n); }
 
 // Row t of a view, as T.
 template <class T, class V> INLAY_INLINE auto row_of(const V& view, index t) {
