@@ -16,31 +16,29 @@
 
 namespace inlay::cpu {
 
-// sum(v^2) of a row whose registers are value(i, n).
+// sum(v^2) of a row whose registers are value(i, n): of n elements, or All.
 template <class F, class Value> INLAY_INLINE float sum_of_squares(index dim, Value&& value) {
   F sum[4];  // four chains hide the latency of fma
   index i = 0;
   for (; i + 4 * F::size <= dim; i += 4 * F::size)
     for (int k = 0; k < 4; ++k) {
-      const F v = value(i + k * F::size, F::size);
+      const F v = value(i + k * F::size, All{});
       sum[k] = fma(v, v, sum[k]);
     }
-  for (; i < dim; i += F::size) {
-    const F v = value(i, min(dim - i, F::size));
+  registers<F>(i, dim, [&](index at, auto n) INLAY_INLINE_LAMBDA {
+    const F v = value(at, n);
     sum[0] = fma(v, v, sum[0]);
-  }
+  });
   return reduce_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 // sum(x^2), after x += residual where there is one.
 template <class Level, class T> float sum_of_squares(const T* x, T* residual, index dim) {
   using F = simd::Floats<Level>;
-  return sum_of_squares<F>(dim, [&](index i, index n) {
-    if (residual == nullptr) return n == F::size ? F::load(x + i) : F::load(x + i, n);
-    const F total =
-        n == F::size ? F::load(x + i) + F::load(residual + i) : F::load(x + i, n) + F::load(residual + i, n);
-    n == F::size ? total.store(residual + i) : total.store(residual + i, n);
-    return n == F::size ? F::load(residual + i) : F::load(residual + i, n);
+  return sum_of_squares<F>(dim, [&](index i, auto n) INLAY_INLINE_LAMBDA {
+    if (residual == nullptr) return load<F>(x + i, n);
+    store(load<F>(x + i, n) + load<F>(residual + i, n), residual + i, n);
+    return load<F>(residual + i, n);
   });
 }
 
@@ -61,7 +59,7 @@ template <class F> INLAY_INLINE F scaled(F v, TwoFactors scale) { return v * F(s
 template <class Level, class T> [[gnu::noinline]] TwoFactors rescaled(const T* row, index dim, float eps, float root) {
   using F = simd::Floats<Level>;
   const float power = root * root;
-  const float sum = sum_of_squares<F>(dim, [&](index i, index n) { return F::load(row + i, n) * F(power); });
+  const float sum = sum_of_squares<F>(dim, [&](index i, auto n) { return load<F>(row + i, n) * F(power); });
   return {root, root * inverse_root(sum / static_cast<float>(dim) + eps * power * power)};
 }
 
