@@ -27,8 +27,8 @@ namespace inlay::cpu {
 // Segments are summed in runs of what the sums hold before they are closed.
 template <class Level, simd::Codes Kind>
 inline constexpr bool w4_in_runs = simd::CodeSums<Level, Kind>::most < w4_block;
-// Segments of so many slots have tiles of their own: GGUF's. At AVX2, where their gain was measured. (neon_dotprod spills
-// sums then: 178 instructions for 1,000 products in place of 161. AVX-512 was not at hand.)
+// Segments of so many slots have tiles of their own: GGUF's. At AVX2, where their gain was measured. (neon_dotprod
+// spills sums then: 178 instructions for 1,000 products in place of 161. AVX-512 was not at hand.)
 template <class Level, simd::Codes Kind>
 inline constexpr index w4_usual_segment = simd::Floats<Level>::size != 8 ? 0
                                           : Kind == simd::Codes::six     ? 16
@@ -116,9 +116,9 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       bytes += R * Sums::word_bytes;
     };
     if constexpr (Segment != 0) {
-      constexpr int words = Segment / simd::codes_of_word<Kind>, of_run = words < most ? words : most;
+      constexpr int all = Segment / simd::codes_of_word<Kind>, of_run = all < most ? all : most;
       INLAY_UNROLL
-      for (int run = 0; run < words / of_run; ++run) {
+      for (int run = 0; run < all / of_run; ++run) {
         each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
         INLAY_UNROLL
         for (int word = 0; word < of_run; ++word) multiply();
