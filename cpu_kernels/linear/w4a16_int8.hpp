@@ -102,13 +102,18 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
 
-// The rows begin .. end over the registers `from` .. `to` of a job, whose words begin at words[v].
+// Panels from `first` on, and the rows that pass by them.
+struct W4Job {
+  index first, begin, end;
+};
+
+// The rows of a job over its registers `from` .. `to`, whose words begin at words[v].
 template <class Level, simd::Codes Kind, bool Offsets, index Segment, bool Spread>
-void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index channel, int from, int to,
-                  const std::uint8_t* const* words, index begin, index end, const W4Scales& scales) {
+void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, int from, int to,
+                  const std::uint8_t* const* words, const W4Scales& scales) {
   constexpr index size = simd::Floats<Level>::size;
-  for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
-    tile.rows = w4_int8_tiles<Level>.next(end - tile.first);
+  for (TileOfRows tile{job.begin, 0}; tile.first < job.end; tile.first += tile.rows) {
+    tile.rows = w4_int8_tiles<Level>.next(job.end - tile.first);
     with_tile_rows<w4_int8_tiles<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Kind>::columns(R);
       alignas(64) float total[R * columns * size];
@@ -118,7 +123,8 @@ void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes&
         else
           w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread>(x, tile, words + v, w.named, scales, v * size,
                                                                           total);
-        w4_store<Level>(op, tile.first, R, channel + v * size, columns * size, total, columns * size, nullptr);
+        w4_store<Level>(op, tile.first, R, job.first * w4_panel + v * size, columns * size, total, columns * size,
+                        nullptr);
       }
     });
   }
@@ -137,29 +143,28 @@ template <class Level, simd::Codes Kind> index w4_spread_bytes(const W4Weight& w
   return 0;
 }
 
-// The rows begin .. end over the panels of a job. `spread`: room for its codes, or null. (PREFETCHW of a tile's outputs
+// The rows of a job over its panels. `spread`: room for its codes, or null. (PREFETCHW of a tile's outputs
 // before it is summed: whole prefill of qwen2.5-0.5b 0.97 of the speed, Zen 4.)
 template <class Level, simd::Codes Kind, bool Offsets, index Segment>
-void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
-                 W4Scales scales, [[maybe_unused]] std::uint8_t* spread) {
-  using Job = Panels<Level, w4_int8_job_panels>;
-  scales.read<Level>(w, first);
-  const Job panels(w, first);
-  const int count = static_cast<int>(min(w.panels - first, w4_int8_job_panels)) * Job::in_panel;
-  const std::uint8_t* words[Job::count];  // also of registers beyond the last one, which a tile may read with it
-  for (int v = 0; v < Job::count; ++v) words[v] = panels.words(v, 0);
+void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, W4Scales scales,
+                 [[maybe_unused]] std::uint8_t* spread) {
+  using JobPanels = Panels<Level, w4_int8_job_panels>;
+  scales.read<Level>(w, job.first);
+  const JobPanels panels(w, job.first);
+  const int count = static_cast<int>(min(w.panels - job.first, w4_int8_job_panels)) * JobPanels::in_panel;
+  const std::uint8_t* words[JobPanels::count];  // also of registers beyond the last one, which a tile may read with it
+  for (int v = 0; v < JobPanels::count; ++v) words[v] = panels.words(v, 0);
   if constexpr (Segment != 0 && w4_spreads<Level, Kind>)
-    if (spread && end - begin >= w4_spread_rows) {
-      const int at_once = static_cast<int>(w4_spread_panels<Level, Kind>(w)) * Job::in_panel;
+    if (spread && job.end - job.begin >= w4_spread_rows) {
+      const int at_once = static_cast<int>(w4_spread_panels<Level, Kind>(w)) * JobPanels::in_panel;
       for (int from = 0; from < count; from += at_once) {
         const int to = from + at_once < count ? from + at_once : count;
         SpreadCodes<Level, Kind>::spread(w, words, from, to, spread);
-        w4_int8_rows<Level, Kind, Offsets, Segment, true>(op, w, x, first * w4_panel, from, to, words, begin, end,
-                                                          scales);
+        w4_int8_rows<Level, Kind, Offsets, Segment, true>(op, w, x, job, from, to, words, scales);
       }
       return;
     }
-  w4_int8_rows<Level, Kind, Offsets, Segment, false>(op, w, x, first * w4_panel, 0, count, words, begin, end, scales);
+  w4_int8_rows<Level, Kind, Offsets, Segment, false>(op, w, x, job, 0, count, words, scales);
 }
 
 // Jobs of panels, and of rows too where there are few panels for the threads.
@@ -184,10 +189,9 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
                           .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr};
     for (index job = at * run; job < min((at + 1) * run, count); ++job) {
-      const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels;
-      const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
-      multiply(op, w, x, first, begin, min(stop, x.rows), scales,
-               spread_bytes ? spread + worker * spread_bytes : nullptr);
+      const index chunk = job / jobs, stop = tiles * (chunk + 1) / chunks * full;
+      const W4Job rows{job % jobs * w4_int8_job_panels, tiles * chunk / chunks * full, min(stop, x.rows)};
+      multiply(op, w, x, rows, scales, spread_bytes ? spread + worker * spread_bytes : nullptr);
     }
   });
 }

@@ -14,7 +14,7 @@
 // limit of a tile of four rows, 16 / 21 with groups of 128, 16 / 39 of 8 bits. It does not keep that up: of VPMADDUBSW
 // and a VPADDW that waits for it, it begins 3.3 a cycle in whatever order, which is 0.82 of two VPMADDUBSW, and this
 // tile in assembly, all of it in L1 and its codes spread before, holds 0.60. Spreading the codes of a job once, for all
-// its rows, gave 2 to 5% with 64 rows, was slower with 4 to 16, and took a layout of its own.
+// its rows, gave those of 4 bits 2 to 5% with 64 rows, was slower with 4 to 16, and took a layout of its own.
 #pragma once
 
 #include "cpu_kernels/linear/w4a16_bytes.hpp"
