@@ -61,10 +61,10 @@ void load_query_pairs(const AttentionCall& p, const HostSequence& sequence, cons
 
 // columns[d / 2 * key_tile + j] = dims d and d + 1 of key j
 template <class Level, class T>
-void pack_column_pairs(const CacheRows<T>& keys, index dim, Bf16Pair* columns, const RowPrefetch& ahead) {
+void pack_column_pairs(const CacheRows<T>& keys, index dim, Bf16Pair* columns, RowPrefetch ahead) {
   using F = simd::Floats<Level>;
   for (index j = 0; j < keys.count; j += F::size) {
-    ahead.fetch(j, j + F::size);
+    ahead.ask(F::size);
     for (index d = 0; d < dim; d += 2 * F::size) {
       F square[F::size];
       INLAY_UNROLL
@@ -79,10 +79,10 @@ void pack_column_pairs(const CacheRows<T>& keys, index dim, Bf16Pair* columns, c
 
 // to[j / 2][padded(dim)] = keys j and j + 1. `odd`: the first key is the second of its pair.
 template <class Level, class T>
-void pack_value_pairs(const CacheRows<T>& values, bool odd, index dim, Bf16Pair* to, const RowPrefetch& ahead) {
+void pack_value_pairs(const CacheRows<T>& values, bool odd, index dim, Bf16Pair* to, RowPrefetch ahead) {
   using F = simd::Floats<Level>;
   for (index j = odd ? -1 : 0; j < values.count; j += 2, to += padded(dim)) {
-    ahead.fetch(j < 0 ? 0 : j, j + 2);
+    ahead.ask(j < 0 ? 1 : 2);
     const auto part = [&](index key, index d) INLAY_INLINE_LAMBDA {
       if (key < 0 || key >= values.count) return F();
       const T* const x = values.cache + values.row[key] + d;

@@ -38,10 +38,10 @@ INLAY_INLINE void load_square(const CacheRows<T>& keys, index first, index d, in
 
 // columns[d * key_tile + j] = dim d of key j
 template <class Level, class T>
-void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const RowPrefetch& ahead) {
+void pack_columns(const CacheRows<T>& keys, index dim, float* columns, RowPrefetch ahead) {
   using F = simd::Floats<Level>;
   for (index j = 0; j < keys.count; j += F::size) {
-    ahead.fetch(j, j + F::size);
+    ahead.ask(F::size);
     for (index d = 0; d < dim; d += F::size) {
       F square[F::size];
       load_square<Level>(keys, j, d, dim - d, square);
@@ -57,16 +57,16 @@ template <int Rows> inline constexpr int column_squares = Rows <= 4 ? 2 : 1;
 
 template <class Level, class T, int Rows, int Squares>
 INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, index first, index dim,
-                              Strided<float> s, const RowPrefetch& ahead) {
+                              Strided<float> s, RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   constexpr index width = Squares * F::size;
-  const index asked = (width * F::size + dim - 1) / dim;  // a step's share of the rows ahead
-  index ask = first;
+  const index share = (width * F::size + dim - 1) / dim;  // a step's, of the rows ahead
+  index asked = 0;
   simd::RegisterTile<Level, Rows, Squares> tile;
   for (index d = 0; d < dim; d += F::size) {
-    const index end = min(ask + asked, first + width);
-    ahead.fetch(ask, end);
-    ask = end;
+    const index some = min(share, width - asked);
+    ahead.ask(some);
+    asked += some;
     const index n = min(dim - d, F::size);
     INLAY_UNROLL
     for (int g = 0; g < Squares; ++g) {
@@ -85,8 +85,7 @@ INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, 
 }
 
 template <class Level, class T, int Rows>
-void dot_columns_of(Strided<const float> q, const CacheRows<T>& keys, index dim, Strided<float> s,
-                    const RowPrefetch& ahead) {
+void dot_columns_of(Strided<const float> q, const CacheRows<T>& keys, index dim, Strided<float> s, RowPrefetch ahead) {
   constexpr int squares = column_squares<Rows>;
   constexpr index lanes = simd::Floats<Level>::size, width = squares * lanes;
   index j = 0;

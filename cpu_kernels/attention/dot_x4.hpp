@@ -43,8 +43,7 @@ template <class Level> void interleave_x4(Strided<const float> a, index rows, in
 }
 
 template <class Level, class T, int Heads, class Chunks>
-void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s,
-               const RowPrefetch& ahead) {
+void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s, RowPrefetch ahead) {
   using F = simd::Floats<Level>;
   using Four = simd::FourRows<Level, T>;
   constexpr int quads = row_tile / 4, sums = Heads * quads, folds = (sums + 3) / 4;
@@ -63,10 +62,10 @@ void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Stri
     for (int k = 0; k < row_tile; ++k) row[k] = b.cache + b.row[r + k];
     simd::RegisterTile<Level, Heads, quads> tile;
     const float* from = simd::opaque(a);
-    index asked = r, wait = every;
+    index asked = 0, wait = every;
     const auto step = [&](index c) INLAY_INLINE_LAMBDA {
       if (--wait == 0) {
-        ahead.fetch(asked, asked + 1);
+        ahead.ask(1);
         ++asked;
         wait = every;
       }
@@ -93,7 +92,7 @@ void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Stri
       fold(i);
     });
     for (index c = folds; c < chunks.count; ++c) step(c);
-    ahead.fetch(asked, r + row_tile);
+    ahead.ask(row_tile - asked);
     tile.each([&](int h, int q, F sum) INLAY_INLINE_LAMBDA { sum.store(waiting[h * quads + q]); });
     to = s.at + r;
   }

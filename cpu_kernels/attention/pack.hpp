@@ -79,7 +79,7 @@ template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const 
 // Keys begin..end of a sequence, one row of padded(dim) each.
 template <class Level>
 void widen_keys(const AttentionCall& p, const HostSequence& sequence, Which which, index kv_head, KeyRange keys,
-                float* y, const RowPrefetch& ahead) {
+                float* y, RowPrefetch ahead) {
   const AttentionKv<Host>& tensor = p.cached(which);
   const index row_stride = sequence.rows(which).row_stride, pad = padded(tensor.dim);
   const std::byte* const head = head_of(p, sequence, which, kv_head);
@@ -89,7 +89,7 @@ void widen_keys(const AttentionCall& p, const HostSequence& sequence, Which whic
       const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.cache.strides[0] + run.row * row_stride;
       const auto widen = widen_of(run);
       for (index j = 0; j < run.count; ++j, x += row_stride) {
-        ahead.fetch(run.at + j, run.at + j + 1);
+        ahead.ask(1);
         widen(x, j, y + (run.at + j) * pad);
       }
     });

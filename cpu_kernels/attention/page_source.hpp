@@ -77,11 +77,11 @@ class PageSource : RowSource {
 
   template <class Level, class T>
   void pv(Strided<const float> p, index rows, const KvChunk<PageTile>& of, index kv_head, Strided<float> o,
-          const float* factor, const RowPrefetch& next) const {
+          const float* factor, RowPrefetch next) const {
     const T* const values = reinterpret_cast<const T*>(head(Which::values, kv_head));
     if (rows_of_values_) return RowSource::pv<Level, T>(p, rows, {of.tile, of.at, of.count}, kv_head, o, factor, next);
     if (slots_of_values_) return pv_slots<Level, T>(values, of.tile, p, rows, o, factor, next);
-    next.fetch(0, next.count);
+    next.ask(next.count);
     pv_gathered<Level, T>(values, of.tile, p, rows, o, factor);
   }
 
@@ -94,7 +94,7 @@ class PageSource : RowSource {
 
   template <class Level, class T>
   void pv_slots(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
-                const float* factor, const RowPrefetch& next) const {
+                const float* factor, RowPrefetch next) const {
     if constexpr (simd::has_four_rows<Level>) {
       bool whole = rows >= min_x4_rows;
       for (index run = 0; run < tile.runs; ++run) whole = whole && tile.run_length[run] % chunk_of<T> == 0;
@@ -143,7 +143,7 @@ class PageSource : RowSource {
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
       for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.v.cache.strides[2];
-      each(CacheRows<T>{values, row, dims}, d, next.share(d / key_tile, (p_.v.dim + key_tile - 1) / key_tile));
+      each(CacheRows<T>{values, row, dims}, d, next.share(d, d + dims, p_.v.dim));
     }
   }
   template <class Level>
@@ -160,8 +160,8 @@ class PageSource : RowSource {
   template <class Level, class T>
   void pv_gathered(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
                    const float* factor) const {
-    index row[key_tile];
-    for (index t = 0; t < key_tile; ++t) row[t] = t * key_tile;
+    index row[key_tile + 1];
+    for (index t = 0; t <= key_tile; ++t) row[t] = t * key_tile;
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
       T block[key_tile * key_tile];

@@ -10,10 +10,11 @@
 
 namespace inlay::cpu {
 
-// A tile of keys of one sequence: keys first .. first + count, and where each lies in its kv head.
+// A tile of keys of one sequence: keys first .. first + count, and where each lies in its kv head. V has a place behind
+// them for the one that pv_rows looks ahead to.
 struct RowTile {
   index first = 0, count = 0;
-  index k[key_tile], v[key_tile];
+  index k[key_tile], v[key_tile + 1];
 
   INLAY_INLINE const index* rows(Which which) const { return which == Which::keys ? k : v; }
 };
@@ -43,6 +44,7 @@ class RowSource {
       }
     });
     for (index i = tile.count; i % lane_pad != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
+    tile.v[tile.count] = 0;
   }
 
   static constexpr QkSums sums = QkSums::over_lanes;
@@ -55,13 +57,13 @@ class RowSource {
   // s = q K^T, summed over lanes. x4: q interleaved, where the route is that; else null.
   template <class Level, class T>
   void qk(Strided<const float> q, const float* x4, index rows, const KvChunk<RowTile>& of, index kv_head,
-          Strided<float> s, const RowPrefetch& next) const {
+          Strided<float> s, RowPrefetch next) const {
     qk_whole<Level>(q, x4, rows, cached<T>(Which::keys, of, kv_head), p_.k.dim, s, next);
   }
   // The same where a key's dims lie side by side.
   template <class Level, class T>
   INLAY_INLINE void qk_whole(Strided<const float> q, const float* x4, index rows, const CacheRows<T>& keys, index dim,
-                             Strided<float> s, const RowPrefetch& next) const {
+                             Strided<float> s, RowPrefetch next) const {
     if constexpr (reaches<Level>(sums, QkRoute::x4))
       if (x4 != nullptr) return dot_x4<Level>(x4, rows, keys, EvenChunks{dim / chunk_of<T>, chunk_of<T>}, s, next);
     const index first = 0;
@@ -71,7 +73,7 @@ class RowSource {
   // o = o * factor + p V
   template <class Level, class T>
   void pv(Strided<const float> p, index rows, const KvChunk<RowTile>& of, index kv_head, Strided<float> o,
-          const float* factor, const RowPrefetch& next) const {
+          const float* factor, RowPrefetch next) const {
     pv_rows<Level, T>(p, rows, cached<T>(Which::values, of, kv_head), p_.v.dim, o, factor, next);
   }
 
@@ -82,14 +84,14 @@ class RowSource {
  protected:
   INLAY_INLINE RowPrefetch ahead(Which which, const index* row, index count, UnitHeads heads) const {
     const AttentionKv<Host>& tensor = p_.cached(which);
-    return {.cache = head(which, heads.first),
-            .row = row,
-            .element = byte_size(tensor.dtype(), 1),
-            .count = count,
-            .bytes = byte_size(tensor.dtype(), tensor.dim),
-            .heads = heads.count,
-            .head_stride = byte_size(tensor.dtype(), sequence_.rows(which).head_stride),
-            .first = heads.at * count};
+    return RowPrefetch{.cache = head(which, heads.first),
+                       .row = row,
+                       .element = byte_size(tensor.dtype(), 1),
+                       .count = heads.count * count,
+                       .bytes = byte_size(tensor.dtype(), tensor.dim),
+                       .heads = heads.count,
+                       .head_stride = byte_size(tensor.dtype(), sequence_.rows(which).head_stride)}
+        .share(heads.at, heads.at + 1, heads.count);
   }
   INLAY_INLINE const std::byte* head(Which which, index kv_head) const {
     return head_of(p_, sequence_, which, kv_head);

@@ -11,14 +11,15 @@
 #include <type_traits>
 
 #include "cpu_kernels/attention/problem.hpp"
+#include "cpu_kernels/attention/row_prefetch.hpp"
 #include "cpu_kernels/simd/opaque.hpp"
-#include "cpu_kernels/simd/prefetch.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"
 #include "cpu_kernels/simd/sum_rows.hpp"
 
 namespace inlay::cpu {
 
-// Rows of K or V of one kv head: row r begins at `cache + row[r]`.
+// Rows of K or V of one kv head: row r begins at `cache + row[r]`. What pv_rows takes has a row[count] too; nothing is
+// read there.
 template <class T> struct CacheRows {
   const T* cache;
   const index* row;
@@ -31,39 +32,12 @@ struct Pieces {
   index count;
 };
 
-// Kv head `at` of those that a unit takes through a chunk.
-struct UnitHeads {
-  index first, count, at;
-};
-
-// Rows that will be read next, asked for while others are multiplied. Each head asks for its share of what the unit
-// reads, in the order in which it lies, a token's heads side by side. Where it asked for its own rows and skipped from
-// token to token, memory gave a tenth less (Zen 5, two threads, 8 kv heads of 128 in f16: 31 of 36 GB/s).
-struct RowPrefetch {
-  const std::byte* cache = nullptr;  // of the unit's first head
-  const index* row = nullptr;        // of each token
-  index element = 0;                 // bytes
-  index count = 0, bytes = 0;        // rows to ask for, of all tokens and heads from `first` on; bytes of one
-  index heads = 1, head_stride = 0, first = 0;
-
-  INLAY_INLINE void fetch(index begin, index end) const {
-    for (index r = begin; r < end && r < count; ++r) {
-      const std::uint32_t of_all = static_cast<std::uint32_t>(first + r), unit = static_cast<std::uint32_t>(heads);
-      simd::prefetch_lines(cache + row[of_all / unit] * element + of_all % unit * head_stride, bytes);
-    }
-  }
-  // Share i of n of them.
-  INLAY_INLINE RowPrefetch share(index i, index n) const {
-    RowPrefetch some = *this;
-    const index begin = count * i / n;
-    some.first += begin;
-    some.count = count * (i + 1) / n - begin;
-    return some;
-  }
-};
-
-// Heads that share a register tile: heads x 4 rows of sums, 4 rows of b, one of a: 21 of 32, 13 of 16.
-template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;
+// Heads that share a register tile: heads x 4 rows of sums, 4 rows of b, one of a: 21 of 32 registers. Of 16, 3 x 4
+// sums, a of three heads and one row of b.
+template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::avx512, Level> ? 4 : 3;
+// What of a tile's step stays in registers while the others come one by one: of 16 registers a, or b beside two heads.
+template <class Level, int Heads>
+inline constexpr bool heads_stay = !std::is_base_of_v<isa::avx512, Level> && Heads != 2;
 
 // each(begin, end) of rows in the fewest tiles of at most `most`, as even as they can be.
 template <class Each> INLAY_INLINE void each_tile(index rows, index most, Each&& each) {
@@ -98,12 +72,31 @@ template <class Level, class T> RowForm row_form(const Pieces& pieces) {
   return halves ? RowForm::halves : RowForm::pieces;
 }
 
+// sum[h][k] += value(h) * row(k)
+template <class Level, int Heads, int Rows, class Value, class Row>
+INLAY_INLINE void multiply_step(simd::RegisterTile<Level, Heads, Rows>& tile, Value&& value, Row&& row) {
+  if constexpr (heads_stay<Level, Heads>) {
+    simd::Register<Level> of_head[Heads];
+    INLAY_UNROLL
+    for (int h = 0; h < Heads; ++h) of_head[h] = value(h).v;
+    INLAY_UNROLL
+    for (int k = 0; k < Rows; ++k)
+      tile.add_column(
+          k, [&](int h) INLAY_INLINE_LAMBDA { return simd::Floats<Level>(of_head[h]); }, row(k));
+  } else {
+    simd::Register<Level> of_row[Rows];
+    INLAY_UNROLL
+    for (int k = 0; k < Rows; ++k) of_row[k] = row(k).v;
+    tile.add(value, of_row);
+  }
+}
+
 // Sums of Heads x Rows: eight of them, which is what hides the latency of fma.
 template <int Heads> inline constexpr int rows_of_block = Heads == 1 ? 8 : Heads == 2 ? 4 : 2;
 
 template <class Level, class T, RowForm Form, int Heads>
 void qk_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces& pieces, Strided<float> to,
-              const RowPrefetch& ahead) {
+              RowPrefetch ahead) {
   using F = simd::Floats<Level>;
   const auto [b_of_head, row, rows] = cached;
   const auto [s, s_stride] = to;
@@ -118,21 +111,18 @@ void qk_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces& 
   constexpr int due = results.stages;
   const auto advance = [&](auto stage) INLAY_INLINE_LAMBDA { results.template advance<stage>(); };
   for (index r = 0; r < rows; r += block) {
-    ahead.fetch(r, r + block);
+    ahead.ask(block);
     simd::RegisterTile<Level, Heads, block> tile;
     const T* at[block];
     INLAY_UNROLL
     for (int k = 0; k < block; ++k) at[k] = b + row[r + k];
     const float* from = simd::opaque(a.at);
     const auto step = [&](index lanes, auto load) INLAY_INLINE_LAMBDA {
-      simd::Register<Level> x[block];
-      INLAY_UNROLL
-      for (int k = 0; k < block; ++k) x[k] = load(at[k]).v;
       const auto value = [&](int h) INLAY_INLINE_LAMBDA {
         const float* const y = from + h * a.stride;
         return simd::opaque(Form == RowForm::pieces ? F::load(y, lanes) : F::load(y));
       };
-      tile.add(value, x);
+      multiply_step<Level>(tile, value, [&](int k) INLAY_INLINE_LAMBDA { return load(at[k]); });
       from = simd::opaque(from + lanes);
     };
     if constexpr (Form == RowForm::pieces) {
@@ -176,57 +166,67 @@ void qk_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const P
              RowPrefetch ahead) {
   constexpr int most = head_tile<Level>;
   const RowForm form = row_form<Level, T>(pieces);
-  const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>, index h) {
-    simd::with_count<most>(min(heads - h, most), [&](auto some) INLAY_INLINE_LAMBDA {
-      qk_heads<Level, T, Form, some>(a.from(h), b, pieces, s.from(h), ahead);
-    });
-  };
-  for (index h = 0; h < heads; h += most, ahead = {}) {
-    if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{}, h);
-    if (form == RowForm::registers) some(std::integral_constant<RowForm, RowForm::registers>{}, h);
-    if (form == RowForm::pieces) some(std::integral_constant<RowForm, RowForm::pieces>{}, h);
+  each_tile(heads, most, [&](index h, index end) {
+    const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>) {
+      simd::with_count<most>(end - h, [&](auto some) INLAY_INLINE_LAMBDA {
+        qk_heads<Level, T, Form, some>(a.from(h), b, pieces, s.from(h), ahead);
+      });
+    };
+    if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{});
+    if (form == RowForm::registers) some(std::integral_constant<RowForm, RowForm::registers>{});
+    if (form == RowForm::pieces) some(std::integral_constant<RowForm, RowForm::pieces>{});
     if constexpr (has_halves<Level, T>)
-      if (form == RowForm::halves) some(std::integral_constant<RowForm, RowForm::halves>{}, h);
-  }
+      if (form == RowForm::halves) some(std::integral_constant<RowForm, RowForm::halves>{});
+    ahead = {};
+  });
 }
 
-// heads x vectors accumulators, as many registers of v as vectors and a weight: 33 of 32 (what does not fit costs a
-// load), 13 of 16. Seven heads at once convert a row of v once.
-template <class Level> inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level> ? 1 : 4;
-template <class Level> inline constexpr int pv_head_tile = std::is_base_of_v<isa::avx512, Level> ? 7 : 2;
-
-// What pv_block asks for while it multiplies: one row after every `every` rows of its own.
-struct PacedPrefetch {
-  RowPrefetch rows;
-  index every = 1;
-};
+// heads x vectors sums, as many registers of v as vectors and a weight: 33 of 32 (what does not fit costs a load).
+// Seven heads at once convert a row of v once. Of 16, 3 x 4 or 1 x 8 sums, the weights and one of v. With 2 x 4 and 1 x
+// 4, and rows whose address was not known before (below), p V took (Zen 3, f16, 64 rows in L1; beside a neighbour on
+// the core, which takes half of what the core can look ahead), and q K^T with 2 x 4:
+//
+//             now, of fma's time    before           beside a neighbour
+//   7 x 64    p V 1.17, qK 1.45     1.45, 1.66       1.75, 2.0    2.4, 2.95
+//   1 x 64        1.6       1.9     1.95, 2.3        2.3,  3.1    3.0, 3.7
+//
+// K and V widened once for all tiles of heads, into L1, took longer: a conversion is a load with an operation that has
+// ports to itself.
+template <class Level, int Heads>
+inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level>                  ? 1
+                                   : Heads == 1 && !std::is_base_of_v<isa::avx512, Level> ? 8
+                                                                                          : 4;
+template <class Level> inline constexpr int pv_head_tile = std::is_base_of_v<isa::avx512, Level> ? 7 : 3;
 
 // lanes: of the last register, where it is not whole.
 template <class Level, class T, int Heads, int Vectors, bool Partial>
 INLAY_INLINE void pv_block(Strided<const float> p, const CacheRows<T>& v, index lanes, Strided<float> o,
-                           const float* factor, const PacedPrefetch& ahead) {
+                           const float* factor, RowPrefetch ahead) {
   using F = simd::Floats<Level>;
-  const index rows = v.count, every = ahead.every;
-  index asked = 0, wait = every;
+  const index rows = v.count;
   const auto at = [&](int h, int k) INLAY_INLINE_LAMBDA { return o.at + h * o.stride + k * F::size; };
   simd::RegisterTile<Level, Heads, Vectors> tile([&](int h, int k)
                                                      INLAY_INLINE_LAMBDA { return F::load(at(h, k)) * F(factor[h]); });
-  for (index t = 0; t < rows; ++t) {
-    if (--wait == 0) {
-      ahead.rows.fetch(asked, asked + 1);
-      ++asked;
-      wait = every;
+  const T* from = v.cache + v.row[0];
+  // By sixteens: what asks for rows needs the registers of what multiplies them. The address of a row is there before
+  // its turn comes: its load would wait for it, and fma for that load, in places of the scheduler that the next rows
+  // want (AVX2: 0.72 to 0.9 of the time).
+  constexpr index some = 2 * row_tile;
+  const index share = (ahead.count * some + rows - 1) / rows;
+  for (index t = 0; t < rows;) {
+    const index end = min(t + some, rows);
+    ahead.ask(share);
+    for (; t < end; ++t) {
+      const T* const here = simd::opaque(from);
+      from = v.cache + v.row[t + 1];
+      const auto weight = [&](int h) INLAY_INLINE_LAMBDA {
+        const F w(p.at[h * p.stride + t]);
+        return Vectors > 1 ? simd::opaque(w) : w;
+      };
+      multiply_step<Level>(tile, weight, [&](int k) INLAY_INLINE_LAMBDA {
+        return Partial ? F::load(here + k * F::size, lanes) : F::load(here + k * F::size);
+      });
     }
-    const T* const from = simd::opaque(v.cache + v.row[t]);
-    simd::Register<Level> x[Vectors];
-    INLAY_UNROLL
-    for (int k = 0; k < Vectors; ++k)
-      x[k] = (Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size)).v;
-    const auto weight = [&](int h) INLAY_INLINE_LAMBDA {
-      const F w(p.at[h * p.stride + t]);
-      return Vectors > 1 ? simd::opaque(w) : w;
-    };
-    tile.add(weight, x);
   }
   tile.each([&](int h, int k, F sum) INLAY_INLINE_LAMBDA { sum.store(at(h, k)); });
 }
@@ -235,20 +235,26 @@ template <class Level, class T, int Heads>
 void pv_heads(Strided<const float> p, const CacheRows<T>& v, index dim, Strided<float> o, const float* factor,
               RowPrefetch ahead) {
   using F = simd::Floats<Level>;
-  constexpr int vectors = vector_tile<Level>;
-  const auto columns = [&](index d) { return CacheRows<T>{v.cache + d, v.row, v.count}; };
+  constexpr index lanes = F::size;
+  constexpr int wide = vector_tile<Level, Heads>;
+  index d = 0;
   // Each block asks for whole rows, its share of them. All of them in the first of two blocks are more than the core
   // keeps in flight (Zen 4, dim 128: 16.5 instead of 17.1 GB/s a thread paged, 17.5 instead of 18.2 incremental);
   // each block for its own columns of every row read a third slower.
-  constexpr index wide = vectors * F::size;
-  const index blocks = dim / wide;
-  index d = 0;
-  for (index b = 0; b < blocks; ++b, d += wide)
-    pv_block<Level, T, Heads, vectors, false>(p, columns(d), 0, o.from(0, d), factor, {ahead.share(b, blocks), blocks});
-  if (blocks > 0) ahead = {};
-  for (; d + F::size <= dim; d += F::size, ahead = {})
-    pv_block<Level, T, Heads, 1, false>(p, columns(d), 0, o.from(0, d), factor, {ahead});
-  if (d < dim) pv_block<Level, T, Heads, 1, true>(p, columns(d), dim - d, o.from(0, d), factor, {ahead});
+  const auto block = [&]<int Vectors, bool Partial>(std::integral_constant<int, Vectors>, std::bool_constant<Partial>)
+                         INLAY_INLINE_LAMBDA {
+                           const index end = min(d + Vectors * lanes, dim);
+                           pv_block<Level, T, Heads, Vectors, Partial>(p, {v.cache + d, v.row, v.count}, dim - d,
+                                                                       o.from(0, d), factor, ahead.share(d, end, dim));
+                           d = end;
+                         };
+  const auto blocks = [&]<int Vectors>(std::integral_constant<int, Vectors> vectors) INLAY_INLINE_LAMBDA {
+    while (d + Vectors * lanes <= dim) block(vectors, std::false_type{});
+  };
+  blocks(std::integral_constant<int, wide>{});
+  if constexpr (wide > 4) blocks(std::integral_constant<int, 4>{});
+  blocks(std::integral_constant<int, 1>{});
+  if (d < dim) block(std::integral_constant<int, 1>{}, std::true_type{});
 }
 
 // o's rows are padded to whole registers.

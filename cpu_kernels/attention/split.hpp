@@ -97,7 +97,7 @@ template <class Level, class Source> class AttentionSplit {
   // rows. (All at once: more than the core keeps in flight, and most were lost.)
   void fetch_cold(const Tile& tile, index h) const {
     if (tile.count > 0 && h < unit_.kv_heads)
-      source_.ahead(Which::keys, kv_chunk(tile, 0), {unit_.kv_head + h, 1, 0}).fetch(0, kv_chunk_);
+      source_.ahead(Which::keys, kv_chunk(tile, 0), {unit_.kv_head + h, 1, 0}).ask(kv_chunk_);
   }
 
   // Rows of a kv head that are taken through a tile: of many those that see some of it, which grow with the query.
@@ -180,7 +180,7 @@ template <class Level, class Source> class AttentionSplit {
 
   template <class T>
   void ordered_scores(Strided<const float> q, KeyRange range, const CacheRows<T>& keys, Strided<float> s,
-                      const RowPrefetch& ahead) const {
+                      RowPrefetch ahead) const {
     if constexpr (reaches<Level>(QkSums::in_order, QkRoute::squares))
       if (route_ == QkRoute::squares) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
     pack_columns<Level>(keys, p_.k.dim, t_.columns, ahead);

@@ -19,7 +19,12 @@ requires(std::is_same_v<Register<Level>, float>) INLAY_INLINE
 #if defined(__AVX2__)
 namespace detail {
 INLAY_INLINE void store_sums(__m256 a, __m256 b, __m256 c, __m256 d, float* p) {
-  const __m256 quarters = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+  const auto pairs = [](__m256 x, __m256 y) INLAY_INLINE_LAMBDA {
+    return _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y)));
+  };
+  const __m256d ab = pairs(a, b), cd = pairs(c, d);
+  const __m256 quarters =
+      _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)), _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)));
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(quarters), _mm256_extractf128_ps(quarters, 1)));
 }
 }  // namespace detail
