@@ -186,9 +186,9 @@ void qk_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const P
 // 4, and rows whose address was not known before (below), p V took (Zen 3, f16, 64 rows in L1; beside a neighbour on
 // the core, which takes half of what the core can look ahead), and q K^T with 2 x 4:
 //
-//             now, of fma's time    before           beside a neighbour
-//   7 x 64    p V 1.17, qK 1.45     1.45, 1.66       1.75, 2.0    2.4, 2.95
-//   1 x 64        1.6       1.9     1.95, 2.3        2.3,  3.1    3.0, 3.7
+//   before -> now, of fma's time       p V            q K^T     beside a neighbour: p V    q K^T
+//   7 x 64                         1.45 -> 1.17   1.66 -> 1.45     2.4 -> 1.75    2.95 -> 2.0
+//   1 x 64                         1.95 -> 1.6     2.3 -> 1.9      3.0 -> 2.3      3.7 -> 3.1
 //
 // K and V widened once for all tiles of heads, into L1, took longer: a conversion is a load with an operation that has
 // ports to itself.

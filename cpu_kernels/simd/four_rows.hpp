@@ -9,7 +9,7 @@
 //   spread_four<Level>(x, y)                       what meets them: x[0 .. 4) four times
 //   store_quarters<Level, Count>(sums, to)         to(i)[r] = the sum of quarter r of register i of Count, in one order
 //
-// AVX-512 only: of two rows in a register of AVX2 as many shuffles would be left as hadd takes.
+// AVX-512 only: of two rows in a register of AVX2 as many shuffles would be left as store_sums takes.
 #pragma once
 
 #include "cpu_kernels/simd/floats.hpp"
