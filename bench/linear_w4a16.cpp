@@ -6,7 +6,7 @@
 namespace inlay::bench {
 namespace {
 
-enum class Codes { symmetric, zeros, offsets, codebook };
+enum class Codes { symmetric, zeros, offsets, codebook, fp4 };
 
 struct Form {
   const char* name;
@@ -45,7 +45,7 @@ void add_all() {
       {"q5_1", 32, 5, DType::f16, Codes::offsets},     {"q5_k", 32, 5, DType::i8, Codes::offsets},
       {"q2_k", 16, 4, DType::i8, Codes::offsets},      {"q3_k", 16, 4, DType::i8, Codes::symmetric},
       {"iq4_nl", 32, 4, DType::f16, Codes::codebook},  {"iq4_xs", 32, 4, DType::i8, Codes::codebook},
-      {"mxfp4", 32, 4, DType::bf16, Codes::codebook},  {"q5_0", 32, 5, DType::f16, Codes::symmetric},
+      {"mxfp4", 32, 4, DType::bf16, Codes::fp4},       {"q5_0", 32, 5, DType::f16, Codes::symmetric},
       {"q4_k_f16", 32, 4, DType::f16, Codes::offsets}, {"q6_k_f16", 16, 6, DType::f16, Codes::symmetric},
   };
   struct Layer {
@@ -70,7 +70,8 @@ void add_all() {
                                .bits = form.bits,
                                .has_zeros = form.codes == Codes::zeros,
                                .has_offsets = form.codes == Codes::offsets,
-                               .has_codebook = form.codes == Codes::codebook,
+                               .has_codebook = form.codes == Codes::codebook || form.codes == Codes::fp4,
+                               .largest_of_codebook = form.codes == Codes::fp4 ? 12 : 127,
                                .in_units = form.scales == DType::i8,
                                .compute = compute});
               });

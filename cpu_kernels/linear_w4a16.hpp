@@ -170,7 +170,8 @@ template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, 
   using Tile = W4Tile<Level>;
   const index rows = op.x.extents[0], segments = W4Weight(op).segments();
   if (op.compute == W4Compute::int8_activations)
-    return with_codes(op, [&]<simd::Codes Kind>(CodesAre<Kind>) { return w4_int8_bytes<Level, Kind>(parallel, op); });
+    return with_int8_codes<Level>(
+        op, [&]<simd::Codes Kind>(CodesAre<Kind>) { return w4_int8_bytes<Level, Kind>(parallel, op); });
   const bool few = rows <= w4_few_rows_most(simd::Floats<Level>::size);
   const index padded = few ? w4_padded_few(rows) : groups_of(rows, Tile::rows) * Tile::rows;
   const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * w4_step_slots(op.bits)) +
@@ -208,7 +209,8 @@ Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Works
   using Exact = WithoutDots<Level>;
   if (op.y.empty()) return {};
   if (op.compute == W4Compute::int8_activations)
-    with_codes(op, [&]<simd::Codes Kind>(CodesAre<Kind>) { w4_int8<Level, Kind>(parallel, op, workspace); });
+    with_int8_codes<Level>(op,
+                           [&]<simd::Codes Kind>(CodesAre<Kind>) { w4_int8<Level, Kind>(parallel, op, workspace); });
   else if constexpr (!std::is_same_v<Level, Exact>)
     return compute_as<Exact>(form, parallel, op, workspace);
   else

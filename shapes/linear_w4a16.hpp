@@ -13,6 +13,7 @@ struct LinearW4a16Shape {
   index bits = 4;
   bool has_zeros = true, has_offsets = false;  // offsets have the type of the scales
   bool has_codebook = false;                   // in place of both
+  int largest_of_codebook = 127;               // and its negative is the least
   bool in_units = false;                       // scales and offsets are i8, in units of super-blocks
   W4Compute compute = W4Compute::exact_float;
   std::optional<DType> bias = {};
@@ -30,6 +31,7 @@ struct LinearW4a16Shape {
     const auto units = [&](bool present) {
       return present ? tensors.in(DType::f16, per_super_block, {{0.0002, 0.0003}}) : ConstView<3>();
     };
+    const auto far = static_cast<double>(largest_of_codebook);
     return {.x = tensors.kept(type, {m, k}),
             .codes = tensors.in(DType::u8, {w4_panels(n), w4_steps(k, bits), w4_step_bytes(bits)}),
             .scales = in_units ? counts() : tensors.in(scales, per_group, {{0.01, 0.02}}),
@@ -39,7 +41,7 @@ struct LinearW4a16Shape {
                                     : tensors.in(scales, per_group),
             .super_scales = units(in_units),
             .super_offsets = units(in_units && has_offsets),
-            .codebook = has_codebook ? tensors.in(DType::i8, {w4_codebook}, {{-128, 127}}) : ConstView<1>(),
+            .codebook = has_codebook ? tensors.in(DType::i8, {w4_codebook}, {{-far, far}}) : ConstView<1>(),
             .bias = bias ? tensors.kept(*bias, {n}) : ConstView<1>(),
             .y = tensors.kept_out(to, {m, n}),
             .group = group,

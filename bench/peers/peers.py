@@ -37,8 +37,9 @@ SHAPES = {  # layers, dim, heads, kv heads, hidden, vocabulary, biases of q k v:
 }
 BLOCKS = {  # of a quantized type: elements, bytes, and where f16 scales stand
     "Q4_0": (32, 18, [0]), "Q5_0": (32, 22, [0]), "Q8_0": (32, 34, [0]), "Q4_K": (256, 144, [0, 2]), "Q6_K": (256, 210, [208]),
+    "IQ4_NL": (32, 18, [0]), "IQ4_XS": (256, 136, [0]),
 }
-TYPES = ("Q4_0", "Q8_0", "BF16", "Q4_K_M")
+TYPES = ("Q4_0", "Q8_0", "BF16", "Q4_K_M", "Q5_0", "Q6_K", "IQ4_NL", "IQ4_XS")
 LINEARS = {  # name: our bench, its filter
     "w4a16, int8 activations, 512 rows": ("linear_w4a16", "q4_0_int8/512x4096x4096"),
     "w4a16, 512 rows": ("linear_w4a16", "q4_0/512x4096x4096"),

@@ -167,11 +167,40 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   w4_int8_rows<Level, Kind, Offsets, Segment, false>(op, w, x, job, 0, count, words, scales);
 }
 
+// The workspace of a call: x as bytes, and what each worker has for its jobs of many rows. What is not there is null.
+template <class Level, simd::Codes Kind> struct W4Int8Scratch {
+  W4Bytes x;
+  W4Scales scales;                 // of the first worker; the others' follow
+  std::uint8_t* spread = nullptr;  // likewise, spread_bytes each
+  index spread_bytes;
+
+  W4Int8Scratch(const W4Weight& w, index rows)
+      : x{.rows = rows, .row_bytes = w.steps * simd::CodeSums<Level, Kind>::word_bytes, .segments = w.segments()},
+        spread_bytes(w4_spread_bytes<Level, Kind>(w, rows)) {}
+  template <class Take> void cut(const W4Weight& w, index workers, Take&& take) {
+    const index of_rows = x.rows * x.segments, of_jobs = x.rows > 1 ? workers * x.segments * W4Scales::width : 0;
+    take(x.bytes, x.rows * x.row_bytes);
+    take(x.step, of_rows);
+    take(x.start, w.symmetric() ? of_rows : 0);
+    take(x.sum, w.symmetric() ? 0 : of_rows);
+    take(x.segment_words, x.rows > 1 ? x.segments : 0);
+    take(scales.scale, of_jobs);
+    take(scales.offset, w.symmetric() ? 0 : of_jobs);
+    take(spread, workers * spread_bytes);
+  }
+  W4Scales scales_of(index worker) const {
+    const index before = worker * x.segments * W4Scales::width;
+    return {.scale = scales.scale + before, .offset = scales.offset ? scales.offset + before : nullptr};
+  }
+  std::uint8_t* spread_of(index worker) const { return spread ? spread + worker * spread_bytes : nullptr; }
+};
+
 // Jobs of panels, and of rows too where there are few panels for the threads.
 template <class Level, simd::Codes Kind, bool Offsets>
-void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
-                       float* scale, float* offset, std::uint8_t* spread) {
+void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w,
+                       const W4Int8Scratch<Level, Kind>& scratch) {
   constexpr int full = w4_int8_tiles<Level>.full;
+  const W4Bytes& x = scratch.x;
   const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);
@@ -179,19 +208,15 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
   auto* multiply = w4_int8_job<Level, Kind, Offsets, 0>;
   if (w4_segments_are_usual<Level, Kind>(w))
     multiply = w4_int8_job<Level, Kind, Offsets, w4_usual_segment<Level, Kind>>;
-  const index spread_bytes = w4_spread_bytes<Level, Kind>(w, x.rows);
   // What the end of one job has prefetched is the beginning of the next. Rows of several tiles find most of a job in
   // L2, and gain more by threads that end together (two threads, 9728 x 896 of 4 bits, Zen 3: 2 rows 0.87 of the time
   // of single jobs, 4 rows 0.91, 8 rows 1.05).
   const index count = jobs * chunks, run = tiles == 1 ? count / parallel.pieces(count, work) : 1;
   w4_each_job(parallel, groups_of(count, run), work, [&](index worker, index at) {
-    const index of_worker = worker * x.segments;
-    const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
-                          .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr};
     for (index job = at * run; job < min((at + 1) * run, count); ++job) {
       const index chunk = job / jobs, stop = tiles * (chunk + 1) / chunks * full;
       const W4Job rows{job % jobs * w4_int8_job_panels, tiles * chunk / chunks * full, min(stop, x.rows)};
-      multiply(op, w, x, rows, scales, spread_bytes ? spread + worker * spread_bytes : nullptr);
+      multiply(op, w, x, rows, scratch.scales_of(worker), scratch.spread_of(worker));
     }
   });
 }
@@ -222,27 +247,23 @@ void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, cons
 template <class Level, simd::Codes Kind>
 std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
   const W4Weight w(op);
-  const index rows = op.x.extents[0], segments = w.segments();
-  const index in_jobs = rows > 1 ? parallel.width * segments : 0;
-  return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * simd::CodeSums<Level, Kind>::word_bytes) +
-         2 * WorkspaceCutter::padded<float>(rows * segments) +
-         WorkspaceCutter::padded<std::int32_t>(rows > 1 ? segments : 0) +
-         (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width) +
-         WorkspaceCutter::padded<std::uint8_t>(parallel.width * w4_spread_bytes<Level, Kind>(w, rows));
+  std::size_t bytes = 0;
+  W4Int8Scratch<Level, Kind>(w, op.x.extents[0]).cut(w, parallel.width, [&]<class T>(T*&, index count) {
+    bytes += WorkspaceCutter::padded<T>(count);
+  });
+  return bytes;
 }
 
 template <class Level, simd::Codes Kind>
 void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   const W4Weight w(op);
-  const index rows = op.x.extents[0], segments = w.segments();
+  const index rows = op.x.extents[0];
   WorkspaceCutter cutter(workspace);
-  W4Bytes x{.rows = rows, .row_bytes = w.steps * simd::CodeSums<Level, Kind>::word_bytes, .segments = segments};
-  x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
-  x.step = cutter.take<float>(rows * segments);
-  if (w.symmetric())
-    x.start = cutter.take<std::int32_t>(rows * segments);
-  else
-    x.sum = cutter.take<float>(rows * segments);
+  W4Int8Scratch<Level, Kind> scratch(w, rows);
+  scratch.cut(w, parallel.width, [&]<class T>(T*& array, index count) {
+    if (count) array = cutter.take<T>(count);
+  });
+  const W4Bytes& x = scratch.x;
   parallel.ranges(rows, 1, Work{.bytes = 5.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
       for (index t = begin; t < end; ++t) w4_quantize_row<Level, Kind>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
@@ -250,14 +271,10 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   });
   const auto run = [&]<bool Offsets>(std::bool_constant<Offsets>) {
     if (rows == 1) return w4_int8_one_row<Level, Kind, Offsets>(parallel, op, w, x);
-    x.segment_words = cutter.take<std::int32_t>(segments);
     x.measure_segments(w, simd::codes_of_word<Kind>);
-    float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
-    float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;
-    auto* spread = cutter.take<std::uint8_t>(parallel.width * w4_spread_bytes<Level, Kind>(w, rows));
-    w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, x, scale, offset, spread);
+    w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, scratch);
   };
-  if constexpr (Kind == simd::Codes::named)
+  if constexpr (Kind == simd::Codes::named || Kind == simd::Codes::narrow)
     run(std::false_type{});
   else
     w.symmetric() ? run(std::false_type{}) : run(std::true_type{});

@@ -4,9 +4,10 @@
 //
 //   VNNI            8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
 //   AVX2            8 VPMADDUBSW, 7 VPADDW, VPMADDWD, VPADDD, and the same three: 20 (20 with offsets)
-//   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35; named codes too
+//   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35
+//   AVX2, named     8 VPSIGNB, 8 VPMADDUBSW, 8 VPMADDWD, 8 VPADDD, and the same three: 35
 //
-// and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (8 of 8 bits at AVX2), and two
+// and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (8 of 8 bits at AVX2, 14 of named ones), and two
 // broadcasts a row. On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak
 // is the limit, 8 / 11 with offsets, 32 / 34 and 32 / 35 with groups of 128.
 //
@@ -42,7 +43,8 @@ template <class Level, simd::Codes Kind> bool w4_segments_are_usual(const W4Weig
 }
 
 // Codes that are spread once for many rows, where a tile of four takes longer for that than for its products: of 5 and
-// 6 bits 0.64 and 0.73 of a tile's time, in L1 (of 4 bits 0.92 to 1.0, from twice the bytes).
+// 6 bits 0.64 and 0.73 of a tile's time, in L1 (of 4 bits 0.92 to 1.0, from twice the bytes; of named ones 0.97 with 64
+// rows and 1.13 with 16, from memory).
 template <class Level, simd::Codes Kind>
 inline constexpr bool w4_spreads = w4_usual_segment<Level, Kind> != 0 && simd::upper_bits<Kind> != 0;
 

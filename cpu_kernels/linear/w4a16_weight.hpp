@@ -88,6 +88,13 @@ template <class Body> auto with_codes(const LinearW4a16<Host>& op, Body&& body) 
     default: return body(CodesAre<simd::Codes::eight>{});
   }
 }
+// The same of int8_activations.
+template <class Level, class Body> auto with_int8_codes(const LinearW4a16<Host>& op, Body&& body) {
+  if constexpr (simd::has_narrow_codes<Level>)
+    if (op.codebook.present() && simd::NamedBytes(op.codebook.as<std::int8_t>()).narrow)
+      return body(CodesAre<simd::Codes::narrow>{});
+  return with_codes(op, body);
+}
 
 // body(worker, job) for each job, on the workers 0 .. width - 1.
 template <class Body>

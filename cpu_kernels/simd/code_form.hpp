@@ -11,7 +11,9 @@ namespace inlay::simd {
 enum class CodeForm { converted, subnormal };
 
 // Codes of so many bits, or of four that name bytes of a codebook. Of five and six the word has the lower four.
-enum class Codes { four, five, six, eight, named };
+enum class Codes { four, five, six, eight, named, narrow };
+// A narrow codebook's bytes are no further apart than this: MXFP4's are 24.
+inline constexpr int narrow_width = 32;
 template <Codes Kind>
 inline constexpr int bits_of = Kind == Codes::eight  ? 8
                                : Kind == Codes::six  ? 6

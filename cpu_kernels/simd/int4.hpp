@@ -24,8 +24,10 @@
 //
 //   4 to 6 bits, named  x0 x2 x4 x6 | x1 x3 x5 x7     low nibbles, then high nibbles
 //   8 bits              x0 x1 x2 x3                   for both nibbles of its codes, where they are parts (NEON)
-//   8 bits, AVX2        x0 x1 | x2 x3                 two bytes each
-//   named, AVX2         x0 x4 | x1 x5 | x2 x6 | x3 x7 two bytes each: one nibble of each half of the word
+//   8 bits, AVX2*       x0 x1 | x2 x3                 two bytes each
+//   named, AVX-512*     x0 x4 | x1 x5 | x2 x6 | x3 x7 two bytes each: one nibble of each half of the word
+//
+//   * without VNNI
 //
 // arrange<Level, Kind>(bytes, to) brings a block of bytes into this order.
 //
@@ -33,9 +35,10 @@
 // beyond 32767: one of 4-bit codes is 2 * 15 * 127 = 3810 at most, so that eight fit (30480), 32 slots, and only these
 // are widened; of 5-bit codes four of 7874 fit, 16 slots, and of 6-bit codes two of 16002, 8 slots. One of 8-bit codes,
 // 2 * 255 * 127, does not fit; VPMADDWD has int32 sums, and half as many products. Two
-// nibbles with sums of their own take as many instructions, and two more to join them. Named codes are bytes and are
-// added up as those of 8 bits, above the least of them or, where bytes above 127 meet no signed ones (NEON), as they
-// are.
+// nibbles with sums of their own take as many instructions, and two more to join them. Named codes are bytes above the
+// least of them: those of a narrow codebook fit as those of 5 bits do, the others are added up as codes of 8 bits. Or
+// they are values as they are, where bytes above 127 meet no signed ones (NEON), and at AVX2, where their signs go over
+// to x: one pair, 2 * 128 * 127, fits.
 #pragma once
 
 #include <bit>
@@ -58,11 +61,13 @@ struct NamedBytes {
   std::uint8_t above_least[16] = {};
   std::int8_t value[16] = {};
   int least = 0;
+  bool narrow = true;  // Codes::narrow will do
 
   NamedBytes() = default;
   explicit NamedBytes(const std::int8_t* values) : least(values[0]) {
     for (int i = 0; i < 16; ++i) least = values[i] < least ? values[i] : least;
     for (int i = 0; i < 16; ++i) above_least[i] = static_cast<std::uint8_t>((value[i] = values[i]) - least);
+    for (const std::uint8_t above : above_least) narrow = narrow && above <= narrow_width;
   }
 };
 template <class Level, Codes Kind> struct CodeTable {
@@ -88,7 +93,7 @@ template <class Level, Codes Kind> INLAY_INLINE StepWords<Level, Kind> load_word
 
 template <Codes Kind, int H, class Level>
 INLAY_INLINE CodePart<Level> code_part(StepWords<Level, Kind> words, const CodeTable<Level, Kind>& table) {
-  if constexpr (Kind == Codes::named)
+  if constexpr (Kind == Codes::named || Kind == Codes::narrow)
     return table.template part<H>(words);
   else if constexpr (upper_bits<Kind> != 0)
     return words.upper.template over<H>(words.words);
@@ -129,8 +134,12 @@ template <Codes Kind> INLAY_INLINE constexpr index activation_place(index j) {
 }
 
 // Slots whose products in pairs of 16 bits may be added up: so many pairs fit, two in each word.
-template <Codes Kind> inline constexpr bool pairs_fit = Kind == Codes::four || upper_bits<Kind> != 0;
-template <Codes Kind> inline constexpr index slots_of_pairs = 0x7fff / (2 * ((1 << bits_of<Kind>)-1) * 127) / 2 * 8;
+template <Codes Kind> inline constexpr bool pairs_fit = Kind != Codes::eight&& Kind != Codes::named;
+// Levels to which narrow codebooks are codes of their own.
+template <class Level> inline constexpr bool has_narrow_codes = Floats<Level>::size == 8;
+template <Codes Kind>
+inline constexpr index largest_code = Kind == Codes::narrow ? narrow_width : (1 << bits_of<Kind>)-1;
+template <Codes Kind> inline constexpr index slots_of_pairs = 0x7fff / (2 * largest_code<Kind> * 127) / 2 * 8;
 
 // A word's parts and its activations.
 struct OnePart {
@@ -183,17 +192,17 @@ inline constexpr int code_mask = ((1 << bits_of<Kind>)-1) << code_place<Form, Ki
 
 // A word's upper bits, where those of its bytes belong: codes 0 2 4 6 (H = 0) or 1 3 5 7.
 //
-//   6 bits   u = | s7 s3 s6 s2 s5 s1 s4 s0 |     (u << 4 | u << 18) & 30303030     and     (u | u << 14) & 30303030
-//   5 bits   u = | s7 s6 s5 s4 s3 s2 s1 s0 |     t = u | u << 6:   (t << 4 | t << 16) & 10101010   and   (t << 3 | t <<
-//   15) & ..
+//   6 bits   u = | s7 s3 s6 s2 s5 s1 s4 s0 |     z = u | u << 14                  z << 4   and   z        & 30303030
+//   5 bits   u = | s7 s6 s5 s4 s3 s2 s1 s0 |     t = u | u << 6, z = t | t << 12  z << 4   and   z << 3   & 10101010
 //
 // What else is shifted meets no bit of the mask.
 template <Codes Kind, int H, class Word> INLAY_INLINE Word upper_of_bytes(Word u) {
   if constexpr (upper_bits<Kind> == 2) {
-    return ((H ? u : u << 4) | u << (H ? 14 : 18)) & 0x30303030u;
+    const Word z = u | u << 14;
+    return (H ? z : z << 4) & 0x30303030u;
   } else {
-    const Word t = u | u << 6;
-    return (t << (H ? 3 : 4) | t << (H ? 15 : 16)) & 0x10101010u;
+    const Word t = u | u << 6, z = t | t << 12;
+    return z << (H ? 3 : 4) & 0x10101010u;
   }
 }
 

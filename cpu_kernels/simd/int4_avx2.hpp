@@ -52,19 +52,52 @@ struct UpperBits<Level, Kind> {
   }
 };
 
+// Of five bits each byte of a word gets the half of the channel's upper bits that its own is in, upper nibble first:
+//
+//   | s7 .. s4 ..... | s7 .. s4 ..... | s3 .. s0 ..... | s3 .. s0 ..... |     byte 3 .. 0
+//
+// where one bit of each is left, its value is 16 at least.
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct UpperBits<Level, Codes::five> {
+  __m256i v;
+  static INLAY_INLINE UpperBits load(const std::uint8_t* p) {
+    const __m256i four_of_each_half = _mm256_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5,
+                                                       5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
+    long long eight;
+    std::memcpy(&eight, p, sizeof eight);
+    const __m256i of_bytes = _mm256_shuffle_epi8(_mm256_set1_epi64x(eight), four_of_each_half);
+    return {_mm256_blend_epi16(of_bytes, _mm256_slli_epi16(of_bytes, 4), 0b01010101)};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> over(CodeWords<Level> words) const {
+    const __m256i bits = _mm256_and_si256(v, _mm256_set1_epi16(H ? 0x8020 - 0x10000 : 0x4010));
+    return {_mm256_or_si256(words.template part<Codes::four, H>().v, _mm256_min_epu8(bits, _mm256_set1_epi8(16)))};
+  }
+};
+
 template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
 struct CodeTable<Level, Codes::named> {
-  __m256i v;
+  __m256i above_least, values;  // values: as the products take them
   INLAY_INLINE explicit CodeTable(const NamedBytes& named)
-      : v(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))) {}
+      : above_least(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))),
+        values(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.value)))) {}
   template <int H> INLAY_INLINE CodeWords<Level> bytes(CodeWords<Level> words) const {
-    return {_mm256_shuffle_epi8(v, words.template part<Codes::four, H>().v)};
+    return {_mm256_shuffle_epi8(above_least, words.template part<Codes::four, H>().v)};
   }
-  // Nibble H of each half of the words; an index with its upper bit set gives the zero above it.
   template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
-    const __m256i nibbles = _mm256_and_si256(_mm256_srli_epi16(words.v, 4 * H), _mm256_set1_epi16(15));
-    return {_mm256_shuffle_epi8(v, _mm256_or_si256(nibbles, _mm256_set1_epi16(-0x8000)))};
+    return {_mm256_shuffle_epi8(values, words.template part<Codes::four, H>().v)};
+  }
+};
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct CodeTable<Level, Codes::narrow> {
+  __m256i above_least;
+  INLAY_INLINE explicit CodeTable(const NamedBytes& named)
+      : above_least(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))) {
+  }
+  template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
+    return {_mm256_shuffle_epi8(above_least, words.template part<Codes::four, H>().v)};
   }
 };
 
@@ -100,9 +133,9 @@ requires(std::is_base_of_v<isa::avx2, Level>&& pairs_fit<Kind>) struct CodeSums<
   }
 };
 
-template <class Level, Codes Kind>
-requires(std::is_base_of_v<isa::avx2, Level> && !pairs_fit<Kind>) struct CodeSums<Level, Kind>
-    : std::conditional_t<Kind == Codes::eight, TwoParts, FourParts> {
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct CodeSums<Level, Codes::eight> : TwoParts {
   static constexpr index most = 128;
   static constexpr int columns(int) { return 2; }
   __v8si v;
@@ -117,6 +150,25 @@ requires(std::is_base_of_v<isa::avx2, Level> && !pairs_fit<Kind>) struct CodeSum
   INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return _mm256_cvtepi32_ps((__m256i)v); }
 };
 
+// The signs of named values go over to x. A pair is 2 * 128 * 127 at most, and another one no longer fits.
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct CodeSums<Level, Codes::named> : TwoParts {
+  static constexpr index most = 128;
+  static constexpr int columns(int) { return 2; }
+  __v8si v;
+  CodeSums() = default;
+  INLAY_INLINE explicit CodeSums(std::int32_t) : v((__v8si)_mm256_setzero_si256()) {}  // values: nothing to take off
+  INLAY_INLINE void open() {}
+  template <int> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes.v), _mm256_sign_epi8(inputs.v, codes.v));
+    v = (__v8si)_mm256_add_epi32((__m256i)v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    asm("" : "+x"(v));
+  }
+  INLAY_INLINE void close() {}
+  INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return _mm256_cvtepi32_ps((__m256i)v); }
+};
+
 // Within each half of a register: the even codes of two words, then the odd ones.
 template <class Level, Codes Kind>
 requires(!std::is_base_of_v<isa::scalar, Level> && CodeSums<Level, Kind>::word_bytes == 8 &&
@@ -125,14 +177,6 @@ requires(!std::is_base_of_v<isa::scalar, Level> && CodeSums<Level, Kind>::word_b
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
   const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_shuffle_epi8(all, order));
-}
-template <class Level, Codes Kind>
-requires(CodeSums<Level, Kind>::word_bytes == 16) INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
-  const __m128i halves_side_by_side = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-  const __m128i* const from = reinterpret_cast<const __m128i*>(bytes);
-  for (int i = 0; i < 2; ++i)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i,
-                        _mm256_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadu_si128(from + i), halves_side_by_side)));
 }
 template <class Level, Codes Kind>
 requires(!std::is_base_of_v<isa::scalar, Level> && Kind == Codes::eight &&

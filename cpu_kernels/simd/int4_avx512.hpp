@@ -58,7 +58,8 @@ struct CodeTable<Level, Codes::named> {
   }
   template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
     if constexpr (std::is_base_of_v<isa::avx512_vnni, Level>) return {bytes<H>(words).v};
-    const __m512i shifted = H ? _mm512_srli_epi16(words.v, 4 * H) : words.v;  // as at AVX2
+    // Nibble H of each half of the words; an index with its upper bit set gives the zero above it.
+    const __m512i shifted = H ? _mm512_srli_epi16(words.v, 4 * H) : words.v;
     const __m512i nibbles = _mm512_and_si512(shifted, _mm512_set1_epi16(15));
     return {_mm512_shuffle_epi8(v, _mm512_or_si512(nibbles, _mm512_set1_epi16(-0x8000)))};
   }
@@ -111,6 +112,15 @@ requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512
   INLAY_INLINE void close() {}
   INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return _mm512_cvtepi32_ps((__m512i)v); }
 };
+
+template <class Level, Codes Kind>
+requires(CodeSums<Level, Kind>::word_bytes == 16) INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
+  const __m128i halves_side_by_side = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+  const __m128i* const from = reinterpret_cast<const __m128i*>(bytes);
+  for (int i = 0; i < 2; ++i)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i,
+                        _mm256_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadu_si128(from + i), halves_side_by_side)));
+}
 
 #if defined(__AVX512VNNI__)
 // A dot product takes four cycles (Zen 5) and two begin in each: eight sums or more hide that.

@@ -111,18 +111,18 @@ TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
 
 // Slices of a thread are one behind another or one within another, or a viewer drops them: tasks in jobs, jobs in
 // steps. The table counts what the trace shows.
-TEST_F(CommandLine, bench_traces_each_operator_and_thread_of_a_token) {
+TEST_F(CommandLine, bench_traces_each_operator_and_thread_of_a_prompt_and_of_a_token) {
   const std::string path = file("trace.json");
   // So wide that linears are handed out, and two threads are there.
   const Outcome outcome = inlay(
-      "bench model --shape smollm2-135m --type w4a16 --prefill 1 --depth 2 3 --tokens 3 --threads 2 --trace " + path);
+      "bench model --shape smollm2-135m --type w4a16 --prefill 4 --depth 2 3 --tokens 3 --threads 2 --trace " + path);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto events = nlohmann::json::parse(read(path)).at("traceEvents");
   struct Slice {
     double begin, end;
     bool operator<(const Slice& other) const { return begin < other.begin; }
   };
-  for (int process : {0, 1}) {
+  for (int process : {0, 1, 2}) {  // the prompt, the two depths
     std::map<std::string, int> steps;
     std::vector<Slice> of_steps, jobs, tasks[2];
     for (const auto& event : events) {
@@ -157,12 +157,12 @@ TEST_F(CommandLine, bench_traces_each_operator_and_thread_of_a_token) {
     };
     EXPECT_TRUE(ordered(of_steps) && ordered(jobs) && ordered(tasks[0]));
     EXPECT_TRUE(within(jobs, of_steps) && within(tasks[0], jobs) && within(tasks[1], jobs));
-    EXPECT_EQ(steps["rms_norm 576"], 61);  // two a layer, and the last
-    EXPECT_EQ(steps["paged_attention 576"], 30);
-    EXPECT_EQ(steps["linear_w4a16 49152"], 1);  // the head
+    EXPECT_EQ(steps["rms_norm 576"], 61);                                                 // two a layer, and the last
+    EXPECT_EQ(steps[process == 0 ? "flash_attention 2304" : "paged_attention 576"], 30);  // of 4 tokens, of one
+    EXPECT_EQ(steps["linear_w4a16 49152"], 1);                                            // the head
   }
-  for (const char* line :
-       {"trace of decode at depth     2", "trace of decode at depth     3", "rms_norm                     576    61"})
+  for (const char* line : {"trace of prefill of 4 tokens", "trace of decode at depth 2", "trace of decode at depth 3",
+                           "rms_norm                     576    61"})
     EXPECT_NE(outcome.out.find(line), std::string::npos) << outcome.out;
   expect_refused("bench model --shape stories260k --trace /nowhere/t.json --prefill 4 --depth 0 --tokens 1",
                  {"/nowhere/t.json"});

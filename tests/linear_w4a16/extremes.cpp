@@ -23,18 +23,20 @@ TEST(linear_w4a16, int8_extremes) {
         for (index i = 0; i < c.codes.size(); ++i) c.codes.set(i, i % 3 ? 255 : bits == 4 ? 0x0f : 128);
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
-  // -128 and 127 side by side.
+  // The ends of a codebook side by side, of one as wide as bytes and of narrow ones.
   for (index rows : {1, 2, 5})
-    for (double sign : {-1.0, 1.0}) {
-      Case c = make({rows, 17, 4100, 0, 4}, Form::codebook, {}, {}, rng);
-      for (index i = 0; i < w4_codebook; ++i) c.codebook.set(i, i < 8 ? -128 : 127);
-      c.x.fill(sign);
-      c.compute = W4Compute::int8_activations;
-      for (int codes : {0x00, 0xff, 0x0f}) {
-        c.codes.fill(codes);
-        ASSERT_NO_FATAL_FAILURE(compare(c));
+    for (double sign : {-1.0, 1.0})
+      for (const auto& [least, largest] :
+           {std::pair{-128, 127}, {-12, 12}, {-16, 16}, {-16, 17}, {95, 127}, {94, 127}}) {
+        Case c = make({rows, 17, 4100, 0, 4}, Form::codebook, {}, {}, rng);
+        for (index i = 0; i < w4_codebook; ++i) c.codebook.set(i, i < 8 ? least : largest);
+        c.x.fill(sign);
+        c.compute = W4Compute::int8_activations;
+        for (int codes : {0x00, 0xff, 0x0f}) {
+          c.codes.fill(codes);
+          ASSERT_NO_FATAL_FAILURE(compare(c));
+        }
       }
-    }
 }
 
 // Rows whose magnitudes lie far apart: each has a power of its own.

@@ -86,24 +86,47 @@ int bench_decode(exec::Session& session, DType kv_type, const Machine& machine, 
   return 0;
 }
 
-// As many tokens more, observed: a table, and the median pass for the trace.
-int trace_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens, Timeline& timeline) {
-  session.use_plans(exec::Plans::decode);
+// So many passes, observed, behind one that captures their plan: a table, and the median pass for the trace.
+template <class Run>
+int trace(exec::Session& session, Timeline& timeline, const std::string& what, index passes, Run&& pass) {
   session.observe(&timeline);
-  Status status = session.decode(1);  // which captures the plan
-  for (index i = 0; i < tokens && status.ok(); ++i) {
-    (void)measure::read_rate(cpu);
-    timeline.begin_pass();
-    status = session.decode(static_cast<exec::Token>((i + 2) % session.config().vocab));
-    timeline.end_pass();
-  }
+  Status status = pass([](auto&& run) { return run(); });
+  for (index i = 0; i < passes && status.ok(); ++i)
+    status = pass([&](auto&& run) {
+      timeline.begin_pass();
+      Status done = run();
+      timeline.end_pass();
+      return done;
+    });
   session.observe(nullptr);
   if (!status.ok()) return wrong(status);
-  std::printf("trace of decode at depth %5ld, the faster half of %ld passes, median %.1f us:\n",
-              static_cast<long>(depth), static_cast<long>(tokens), timeline.median_us());
+  std::printf("trace of %s, the faster half of %ld passes, median %.1f us:\n", what.c_str(), static_cast<long>(passes),
+              timeline.median_us());
   timeline.print();
-  timeline.keep("decode at depth " + std::to_string(depth));
+  timeline.keep(what);
   return 0;
+}
+
+// A prompt that is one chunk, or the last chunk of a longer one.
+int trace_prefill(exec::Session& session, index tokens, Timeline& timeline) {
+  const index last = (tokens - 1) % chunk + 1;
+  const index vocab = session.config().vocab;
+  session.use_plans(exec::Plans::full);
+  return trace(session, timeline, "prefill of " + std::to_string(tokens) + " tokens", 4, [&](auto&& observed) {
+    session.reset();
+    if (tokens > last)
+      if (Status before = session.append(any_prompt(tokens - last, vocab)); !before.ok()) return before;
+    return observed([&] { return session.append(any_prompt(last, vocab)); });
+  });
+}
+int trace_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens, Timeline& timeline) {
+  const index vocab = session.config().vocab;
+  session.use_plans(exec::Plans::decode);
+  index next = 1;
+  return trace(session, timeline, "decode at depth " + std::to_string(depth), tokens, [&](auto&& observed) {
+    (void)measure::read_rate(cpu);
+    return observed([&] { return session.decode(static_cast<exec::Token>(next++ % vocab)); });
+  });
 }
 
 // What another rank does meanwhile.
@@ -135,8 +158,11 @@ int bench(const Options& options, const Setting& setting, Timeline& timeline) {
               static_cast<double>(session->linear_bytes()) * 1e-6, machine.ranks > 1 ? " on rank 0" : "",
               kv_type_word(cache).c_str(), cache_bytes(session->config(), cache, 1), settings.backend.c_str(),
               std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
-  for (index n : options.prefill)
+  for (index n : options.prefill) {
     if (int code = bench_prefill(*session, setting.config, machine, n); code != 0) return code;
+    if (!traced) continue;
+    if (int code = trace_prefill(*session, n, timeline); code != 0) return code;
+  }
   for (index n : options.depth) {
     if (int code = bench_decode(*session, cache, machine, n, options.tokens, options.plans); code != 0) return code;
     if (!traced) continue;
@@ -218,8 +244,10 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->transform(a_plan_mode())
       ->type_name("TEXT")
       ->delimiter(',');
-  command.add_option("--trace", options->trace,
-                     "A file for Perfetto: what each operator and each thread does of a decoded token, and a table");
+  command.add_option(
+      "--trace", options->trace,
+      "A file for Perfetto: what each operator and each thread does of a chunk of a prompt and of a decoded token, "
+      "and a table of each");
   add_threads(command, options->model.threads, options->model.pool);
   command.add_option("--isa", options->model.isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->model.backend, "Where the operators run")

@@ -149,6 +149,7 @@ TEST(simd, products_of_8_bits) {
 }
 
 template <simd::Codes Kind> void products_of_codes() {
+  constexpr bool narrow = Kind == simd::Codes::narrow, of_book = narrow || Kind == simd::Codes::named;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int bits = simd::bits_of<Kind>;
   constexpr index codes = simd::codes_of_word<Kind>, most = Sums::most / codes;
@@ -177,7 +178,9 @@ template <simd::Codes Kind> void products_of_codes() {
     for (index j = 0; j < codes; ++j)
       x[j] = static_cast<std::int8_t>(kind % 4 == 0 ? 127 : kind % 4 == 1 ? -127 : static_cast<int>(rng() % 255) - 127);
     std::array<std::int8_t, 16> book;  // now and then of its ends alone
-    for (auto& value : book) value = static_cast<std::int8_t>(kind % 5 == 0 ? rng() % 2 * 255 : rng());
+    const int width = narrow ? simd::narrow_width : 255, least = static_cast<int>(rng() % (256 - width)) - 128;
+    for (auto& value : book)
+      value = static_cast<std::int8_t>(least + static_cast<int>(kind % 5 ? rng() % (width + 1) : rng() % 2 * width));
     const simd::NamedBytes named(book.data());
     const simd::CodeTable<Level, Kind> table(named);
     simd::arrange<Level, Kind>(x.data(), arranged.data());
@@ -201,14 +204,17 @@ template <simd::Codes Kind> void products_of_codes() {
       for (index j = 0; j < codes; ++j) {
         const std::uint32_t code = code_at(place * N + i, j);
         const double value = book[code & 15];
-        expected += (Kind == simd::Codes::named ? value - named.least : static_cast<double>(code)) * x[j];
+        expected += (of_book ? value - named.least : static_cast<double>(code)) * x[j];
         of_values += value * x[j];
       }
       above += got[i] == start + 2 * most * expected;
-      values += Kind == simd::Codes::named && got[i] == 2 * most * of_values;
+      values += of_book && got[i] == 2 * most * of_values;
     }
     ASSERT_TRUE(above == N || values == N) << bits << " bits, " << above << " and " << values << " of " << N;
   }
+}
+template <class L> void products_of_narrow_codes() {
+  if constexpr (simd::has_narrow_codes<L>) products_of_codes<simd::Codes::narrow>();
 }
 TEST(simd, products_of_codes) {
   products_of_codes<simd::Codes::four>();
@@ -216,6 +222,7 @@ TEST(simd, products_of_codes) {
   products_of_codes<simd::Codes::six>();
   products_of_codes<simd::Codes::eight>();
   products_of_codes<simd::Codes::named>();
+  products_of_narrow_codes<Level>();
 }
 
 // Words side by side: each has its own activations, wherever in its bytes.
