@@ -274,7 +274,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
     x.measure_segments(w, simd::codes_of_word<Kind>);
     w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, scratch);
   };
-  if constexpr (Kind == simd::Codes::named || Kind == simd::Codes::narrow)
+  if constexpr (simd::of_codebook<Kind>)
     run(std::false_type{});
   else
     w.symmetric() ? run(std::false_type{}) : run(std::true_type{});

@@ -7,9 +7,9 @@
 //   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35
 //   AVX2, named     8 VPSIGNB, 8 VPMADDUBSW, 8 VPMADDWD, 8 VPADDD, and the same three: 35
 //
-// and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (8 of 8 bits at AVX2, 14 of named ones), and two
-// broadcasts a row. On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak
-// is the limit, 8 / 11 with offsets, 32 / 34 and 32 / 35 with groups of 128.
+// and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (AVX2: 8 of 8 bits, 14 of named
+// ones), and two broadcasts a row. On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 /
+// 10 of the peak is the limit, 8 / 11 with offsets, 32 / 34 and 32 / 35 with groups of 128.
 //
 // Zen 4 begins four operations of 256 bits a cycle, two of them VPMADDUBSW: 16 / 23 of two VPMADDUBSW a cycle is the
 // limit of a tile of four rows, 16 / 21 with groups of 128, 16 / 39 of 8 bits. It does not keep that up: of VPMADDUBSW

@@ -14,6 +14,7 @@ enum class CodeForm { converted, subnormal };
 enum class Codes { four, five, six, eight, named, narrow };
 // A narrow codebook's bytes are no further apart than this: MXFP4's are 24.
 inline constexpr int narrow_width = 32;
+template <Codes Kind> inline constexpr bool of_codebook = Kind == Codes::named || Kind == Codes::narrow;
 template <Codes Kind>
 inline constexpr int bits_of = Kind == Codes::eight  ? 8
                                : Kind == Codes::six  ? 6

@@ -93,7 +93,7 @@ template <class Level, Codes Kind> INLAY_INLINE StepWords<Level, Kind> load_word
 
 template <Codes Kind, int H, class Level>
 INLAY_INLINE CodePart<Level> code_part(StepWords<Level, Kind> words, const CodeTable<Level, Kind>& table) {
-  if constexpr (Kind == Codes::named || Kind == Codes::narrow)
+  if constexpr (of_codebook<Kind>)
     return table.template part<H>(words);
   else if constexpr (upper_bits<Kind> != 0)
     return words.upper.template over<H>(words.words);

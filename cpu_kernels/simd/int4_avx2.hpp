@@ -75,29 +75,23 @@ struct UpperBits<Level, Codes::five> {
   }
 };
 
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct CodeTable<Level, Codes::named> {
-  __m256i above_least, values;  // values: as the products take them
+// The products take named codes as values, narrow ones above the least of them.
+template <class Level, Codes Kind>
+requires(std::is_base_of_v<isa::avx2, Level>&& of_codebook<Kind>) struct CodeTable<Level, Kind> {
+  __m256i above_least, factors;
   INLAY_INLINE explicit CodeTable(const NamedBytes& named)
-      : above_least(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))),
-        values(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.value)))) {}
+      : above_least(in_both_halves(named.above_least)),
+        factors(Kind == Codes::narrow ? above_least : in_both_halves(named.value)) {}
   template <int H> INLAY_INLINE CodeWords<Level> bytes(CodeWords<Level> words) const {
     return {_mm256_shuffle_epi8(above_least, words.template part<Codes::four, H>().v)};
   }
   template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
-    return {_mm256_shuffle_epi8(values, words.template part<Codes::four, H>().v)};
+    return {_mm256_shuffle_epi8(factors, words.template part<Codes::four, H>().v)};
   }
-};
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct CodeTable<Level, Codes::narrow> {
-  __m256i above_least;
-  INLAY_INLINE explicit CodeTable(const NamedBytes& named)
-      : above_least(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))) {
-  }
-  template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
-    return {_mm256_shuffle_epi8(above_least, words.template part<Codes::four, H>().v)};
+
+ private:
+  static INLAY_INLINE __m256i in_both_halves(const void* sixteen) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(sixteen)));
   }
 };
 
@@ -133,40 +127,29 @@ requires(std::is_base_of_v<isa::avx2, Level>&& pairs_fit<Kind>) struct CodeSums<
   }
 };
 
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct CodeSums<Level, Codes::eight> : TwoParts {
+// Of named values the signs go over to x. A pair is 2 * 128 * 127 at most, and another one no longer fits.
+template <class Level, Codes Kind>
+requires(std::is_base_of_v<isa::avx2, Level> && !pairs_fit<Kind>) struct CodeSums<Level, Kind> : TwoParts {
+  static constexpr bool from_least = Kind != Codes::named;  // else values: nothing to take off
   static constexpr index most = 128;
   static constexpr int columns(int) { return 2; }
   __v8si v;
   CodeSums() = default;
-  INLAY_INLINE explicit CodeSums(std::int32_t start) : v((__v8si)_mm256_set1_epi32(start)) {}
+  INLAY_INLINE explicit CodeSums(std::int32_t start) : v((__v8si)_mm256_set1_epi32(from_least ? start : 0)) {}
   INLAY_INLINE void open() {}
   template <int> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
-    v = (__v8si)_mm256_add_epi32((__m256i)v, _mm256_madd_epi16(codes.v, inputs.v));
+    v = (__v8si)_mm256_add_epi32((__m256i)v, products(codes.v, inputs.v));
     asm("" : "+x"(v));
   }
   INLAY_INLINE void close() {}
   INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return _mm256_cvtepi32_ps((__m256i)v); }
-};
 
-// The signs of named values go over to x. A pair is 2 * 128 * 127 at most, and another one no longer fits.
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct CodeSums<Level, Codes::named> : TwoParts {
-  static constexpr index most = 128;
-  static constexpr int columns(int) { return 2; }
-  __v8si v;
-  CodeSums() = default;
-  INLAY_INLINE explicit CodeSums(std::int32_t) : v((__v8si)_mm256_setzero_si256()) {}  // values: nothing to take off
-  INLAY_INLINE void open() {}
-  template <int> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes.v), _mm256_sign_epi8(inputs.v, codes.v));
-    v = (__v8si)_mm256_add_epi32((__m256i)v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-    asm("" : "+x"(v));
+ private:
+  static INLAY_INLINE __m256i products(__m256i codes, __m256i x) {
+    if constexpr (Kind == Codes::eight) return _mm256_madd_epi16(codes, x);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
-  INLAY_INLINE void close() {}
-  INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return _mm256_cvtepi32_ps((__m256i)v); }
 };
 
 // Within each half of a register: the even codes of two words, then the odd ones.

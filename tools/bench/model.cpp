@@ -87,17 +87,18 @@ int bench_decode(exec::Session& session, DType kv_type, const Machine& machine, 
 }
 
 // So many passes, observed, behind one that captures their plan: a table, and the median pass for the trace.
-template <class Run>
-int trace(exec::Session& session, Timeline& timeline, const std::string& what, index passes, Run&& pass) {
+// before() comes before each.
+template <class Before, class Pass>
+int trace(exec::Session& session, Timeline& timeline, const std::string& what, index passes, Before&& before,
+          Pass&& pass) {
   session.observe(&timeline);
-  Status status = pass([](auto&& run) { return run(); });
-  for (index i = 0; i < passes && status.ok(); ++i)
-    status = pass([&](auto&& run) {
-      timeline.begin_pass();
-      Status done = run();
-      timeline.end_pass();
-      return done;
-    });
+  Status status;
+  for (index i = 0; i <= passes && status.ok(); ++i) {
+    if (status = before(); !status.ok()) break;
+    if (i > 0) timeline.begin_pass();
+    status = pass();
+    if (i > 0) timeline.end_pass();
+  }
   session.observe(nullptr);
   if (!status.ok()) return wrong(status);
   std::printf("trace of %s, the faster half of %ld passes, median %.1f us:\n", what.c_str(), static_cast<long>(passes),
@@ -109,24 +110,26 @@ int trace(exec::Session& session, Timeline& timeline, const std::string& what, i
 
 // A prompt that is one chunk, or the last chunk of a longer one.
 int trace_prefill(exec::Session& session, index tokens, Timeline& timeline) {
-  const index last = (tokens - 1) % chunk + 1;
-  const index vocab = session.config().vocab;
+  const index last = (tokens - 1) % chunk + 1, vocab = session.config().vocab;
   session.use_plans(exec::Plans::full);
-  return trace(session, timeline, "prefill of " + std::to_string(tokens) + " tokens", 4, [&](auto&& observed) {
-    session.reset();
-    if (tokens > last)
-      if (Status before = session.append(any_prompt(tokens - last, vocab)); !before.ok()) return before;
-    return observed([&] { return session.append(any_prompt(last, vocab)); });
-  });
+  return trace(
+      session, timeline, "prefill of " + std::to_string(tokens) + " tokens", 4,
+      [&] {
+        session.reset();
+        return tokens > last ? session.append(any_prompt(tokens - last, vocab)) : Status();
+      },
+      [&] { return session.append(any_prompt(last, vocab)); });
 }
 int trace_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens, Timeline& timeline) {
-  const index vocab = session.config().vocab;
-  session.use_plans(exec::Plans::decode);
   index next = 1;
-  return trace(session, timeline, "decode at depth " + std::to_string(depth), tokens, [&](auto&& observed) {
-    (void)measure::read_rate(cpu);
-    return observed([&] { return session.decode(static_cast<exec::Token>(next++ % vocab)); });
-  });
+  session.use_plans(exec::Plans::decode);
+  return trace(
+      session, timeline, "decode at depth " + std::to_string(depth), tokens,
+      [&] {
+        (void)measure::read_rate(cpu);
+        return Status();
+      },
+      [&] { return session.decode(static_cast<exec::Token>(next++ % session.config().vocab)); });
 }
 
 // What another rank does meanwhile.

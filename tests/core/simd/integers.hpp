@@ -149,7 +149,6 @@ TEST(simd, products_of_8_bits) {
 }
 
 template <simd::Codes Kind> void products_of_codes() {
-  constexpr bool narrow = Kind == simd::Codes::narrow, of_book = narrow || Kind == simd::Codes::named;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int bits = simd::bits_of<Kind>;
   constexpr index codes = simd::codes_of_word<Kind>, most = Sums::most / codes;
@@ -178,7 +177,8 @@ template <simd::Codes Kind> void products_of_codes() {
     for (index j = 0; j < codes; ++j)
       x[j] = static_cast<std::int8_t>(kind % 4 == 0 ? 127 : kind % 4 == 1 ? -127 : static_cast<int>(rng() % 255) - 127);
     std::array<std::int8_t, 16> book;  // now and then of its ends alone
-    const int width = narrow ? simd::narrow_width : 255, least = static_cast<int>(rng() % (256 - width)) - 128;
+    const int width = Kind == simd::Codes::narrow ? simd::narrow_width : 255,
+              least = static_cast<int>(rng() % (256 - width)) - 128;
     for (auto& value : book)
       value = static_cast<std::int8_t>(least + static_cast<int>(kind % 5 ? rng() % (width + 1) : rng() % 2 * width));
     const simd::NamedBytes named(book.data());
@@ -204,11 +204,11 @@ template <simd::Codes Kind> void products_of_codes() {
       for (index j = 0; j < codes; ++j) {
         const std::uint32_t code = code_at(place * N + i, j);
         const double value = book[code & 15];
-        expected += (of_book ? value - named.least : static_cast<double>(code)) * x[j];
+        expected += (simd::of_codebook<Kind> ? value - named.least : static_cast<double>(code)) * x[j];
         of_values += value * x[j];
       }
       above += got[i] == start + 2 * most * expected;
-      values += of_book && got[i] == 2 * most * of_values;
+      values += simd::of_codebook<Kind> && got[i] == 2 * most * of_values;
     }
     ASSERT_TRUE(above == N || values == N) << bits << " bits, " << above << " and " << values << " of " << N;
   }
