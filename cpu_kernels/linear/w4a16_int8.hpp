@@ -27,10 +27,14 @@ namespace inlay::cpu {
 // bits of 14336 x 4096 and its transpose where memory is fast, and 15% slower for 896 x 4864: qwen2.5-0.5b decodes 92
 // tokens a second in place of 108, llama3.2-1b 41.7 and 41.2. Of 4 bits two panels are faster still: cuts.hpp.
 //
-// Segment: the slots of every segment, or 0: not known. Its words are then written out, and the next ones asked for
-// where a segment begins: 215 instructions a group of 32 in place of 275 (AVX2, 4 bits, two panels), 0.85 to 0.9 of the
-// time in L2 (Zen 3), 0.8 to 1.0 from memory. (8 bits: 1.05 to 1.18 in L2.)
-template <class Level, simd::Codes Kind, int P, bool Offsets, index Segment>
+// OneRun: no segment is longer than what the sums hold before they are closed. Groups of 32 then take 0.91 of the time
+// at AVX2, in L2 (Zen 3, 4 bits; with the order of a word's parts below).
+//
+// Segments of a known length, their words written out, are 215 instructions a group of 32 in place of 275, and showed
+// no gain: one thread takes 0.85 of the time in L2, two threads 0.96 to 1.12, in the mean 1.03 (Q4_0, Q4_1 and Q4_K,
+// 2.4 to 33 MB of codes, 9 turns), and qwen2.5-0.5b decodes 1.07 times as fast by the median and 1.01 by the upper
+// quartile of 24 runs, where a program and its own copy differ by a tenth (Zen 3).
+template <class Level, simd::Codes Kind, int P, bool Offsets, bool OneRun>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
@@ -44,86 +48,62 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   index segment = 0, at = 0;         // at: of the step in each panel
   simd::Register<Level> all[count];  // bare: GCC 12 keeps an array of Floats in memory as well
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v] = F().v; });
-  const auto multiply = [&](Sums(&dots)[count], index ahead) INLAY_INLINE_LAMBDA {
-    simd::StepWords<Level, Kind> words[count];
-    panels.template load_step<2, Kind>(at, at + ahead, words);
-    const auto row = simd::RowInputs<Level, Kind, 1>::load(bytes);
-    const auto add = [&](auto v, auto h, const auto& inputs) INLAY_INLINE_LAMBDA {
-      dots[v].template add<h>(simd::code_part<Kind, h>(words[v], table), inputs);
-    };
-    if constexpr (in_runs) {  // both parts of a word behind one load of it
-      simd::CodeInputs<Level> inputs[Sums::parts];
-      simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA { inputs[h] = row.template row<0, h>(); });
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-        simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA { add(v, h, inputs[h]); });
-      });
-    } else {
-      simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
-        const auto inputs = row.template row<0, h>();
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { add(v, h, inputs); });
-      });
-    }
-    at += step_bytes, bytes += Sums::word_bytes;
-  };
-  const index panel_bytes = w.steps * step_bytes;
-  const auto add_segment = [&](const Sums(&dots)[count], std::int32_t start, index g) INLAY_INLINE_LAMBDA {
-    const F step(x.step[segment]), sum(Offsets ? x.sum[segment] : 0);
-    const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-      all[v] = w4_add<Offsets>(F(all[v]), dots[v].to_floats(start), scale, offset, sum, step).v;
-    };
-    if constexpr (Offsets) {
-      panels.for_each_scale(w, g, add);
-    } else if constexpr (F::size == 4) {  // GCC 12 stores totals that each type of scales adds to
-      simd::Register<Level> scales[count];
-      panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { scales[v] = scale.v; });
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { add(v, F(scales[v]), F()); });
-    } else {
-      panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { add(v, scale, F()); });
-    }
-  };
-  if constexpr (Segment != 0) {
-    constexpr int all_words = Segment / per_word, most = Sums::most / per_word,
-                  of_run = all_words < most ? all_words : most;
-    for (; segment < w.groups; ++segment) {
+  for (index begin = 0; begin < w.slots; begin += w4_block)
+    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
       Sums dots[count];
       const std::int32_t start = Offsets ? 0 : x.start[segment];
       simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v] = Sums(start); });
-      const index ahead = panels.further(distance, at, panel_bytes);
-      simd::unroll<all_words / of_run>([&](auto) INLAY_INLINE_LAMBDA {
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
-        simd::unroll<of_run>([&](auto) INLAY_INLINE_LAMBDA { multiply(dots, ahead); });
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
-      });
-      add_segment(dots, start, segment);
-    }
-  } else {
-    for (index begin = 0; begin < w.slots; begin += w4_block)
-      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
-        Sums dots[count];
-        const std::int32_t start = Offsets ? 0 : x.start[segment];
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v] = Sums(start); });
-        const auto step = [&]() INLAY_INLINE_LAMBDA {
-          multiply(dots, panels.further(distance, at, panel_bytes));
-          s += per_word;
+      const auto multiply = [&]() INLAY_INLINE_LAMBDA {
+        const index ahead = at + panels.further(distance, at, w.steps * step_bytes);
+        simd::StepWords<Level, Kind> words[count];
+        panels.template load_step<2, Kind>(at, ahead, words);
+        const auto row = simd::RowInputs<Level, Kind, 1>::load(bytes);
+        const auto add = [&](auto v, auto h, const auto& inputs) INLAY_INLINE_LAMBDA {
+          dots[v].template add<h>(simd::code_part<Kind, h>(words[v], table), inputs);
         };
-        // The first words of a run by themselves, and the first run of a segment: they are not added to zeros.
-        const auto run = [&](index end) INLAY_INLINE_LAMBDA {
-          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
-          if constexpr (in_runs) step();
-          if constexpr (Sums::most > per_word)
-            while (s < end) step();
-          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
-        };
-        if constexpr (!in_runs) {
-          run(stop);
+        if constexpr (in_runs) {  // both parts of a word behind one load of it
+          simd::CodeInputs<Level> inputs[Sums::parts];
+          simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA { inputs[h] = row.template row<0, h>(); });
+          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+            simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA { add(v, h, inputs[h]); });
+          });
         } else {
-          run(min(s + Sums::most, stop));
-          while (s < stop) run(min(s + Sums::most, stop));
+          simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
+            const auto inputs = row.template row<0, h>();
+            simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { add(v, h, inputs); });
+          });
         }
-        add_segment(dots, start, g);
-        ++segment;
-      });
-  }
+        s += per_word, at += step_bytes, bytes += Sums::word_bytes;
+      };
+      // The first words of a run by themselves, and the first run of a segment: they are not added to zeros.
+      const auto run = [&](index end) INLAY_INLINE_LAMBDA {
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
+        if constexpr (in_runs) multiply();
+        if constexpr (Sums::most > per_word)
+          while (s < end) multiply();
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
+      };
+      if constexpr (!in_runs || OneRun) {
+        run(stop);
+      } else {
+        run(min(s + Sums::most, stop));
+        while (s < stop) run(min(s + Sums::most, stop));
+      }
+      const F step(x.step[segment]), sum(Offsets ? x.sum[segment] : 0);
+      const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
+        all[v] = w4_add<Offsets>(F(all[v]), dots[v].to_floats(start), scale, offset, sum, step).v;
+      };
+      if constexpr (Offsets) {
+        panels.for_each_scale(w, g, add);
+      } else if constexpr (F::size == 4) {  // GCC 12 stores totals that each type of scales adds to
+        simd::Register<Level> scales[count];
+        panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { scales[v] = scale.v; });
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { add(v, F(scales[v]), F()); });
+      } else {
+        panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { add(v, scale, F()); });
+      }
+      ++segment;
+    });
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
 
@@ -251,10 +231,10 @@ void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, cons
   // A narrow layer is cut finer, for the threads. (By three panels where two threads then end together, six jobs each
   // of 36 panels and not five and four: SmolLM2-135M 262 tok/s with and 264 without, 15 turns, Zen 4.)
   constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, simd::bits_of<Kind>), narrow = wide < 4 ? wide : 4;
-  constexpr index known = w4_in_runs<Level, Kind> ? w4_usual_segment<Level, Kind> : 0;
+  constexpr bool in_runs = w4_in_runs<Level, Kind>;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
-    auto* row = w4_int8_row<Level, Kind, P, Offsets, 0>;
-    if (w4_segments_are_usual<Level, Kind>(w)) row = w4_int8_row<Level, Kind, P, Offsets, known>;
+    auto* row = w4_int8_row<Level, Kind, P, Offsets, false>;
+    if (in_runs && w.group <= simd::CodeSums<Level, Kind>::most) row = w4_int8_row<Level, Kind, P, Offsets, in_runs>;
     w4_each_run(parallel, groups_of(w.panels, P), w.work(1), [&](index begin, index end) {
       for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];
