@@ -31,9 +31,9 @@ namespace inlay::cpu {
 // at AVX2, in L2 (Zen 3, 4 bits; with the order of a word's parts below).
 //
 // Segments of a known length, their words written out, are 215 instructions a group of 32 in place of 275, and showed
-// no gain: one thread takes 0.85 of the time in L2, two threads 0.96 to 1.12, in the mean 1.03 (Q4_0, Q4_1 and Q4_K,
-// 2.4 to 33 MB of codes, 9 turns), and qwen2.5-0.5b decodes 1.07 times as fast by the median and 1.01 by the upper
-// quartile of 24 runs, where a program and its own copy differ by a tenth (Zen 3).
+// no gain: in L2 one thread takes 0.85 of the time for Q4_0 and 1.05 to 1.11 for Q4_1; two threads take 0.96 to 1.12,
+// in the mean 1.03 (Q4_0, Q4_1 and Q4_K, 2.4 to 33 MB of codes, 9 turns); qwen2.5-0.5b of Q4_0 decodes 1.07 times as
+// fast by the median and 1.01 by the upper quartile of 24 runs, where a program and its copy differ by a tenth (Zen 3).
 template <class Level, simd::Codes Kind, int P, bool Offsets, bool OneRun>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
