@@ -130,8 +130,8 @@ template <class Level, simd::Codes Kind, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   constexpr index per_word = simd::codes_of_word<Kind>, word_bytes = simd::CodeSums<Level, Kind>::word_bytes;
   const TileOfRows tile = w4_int8_tiles<Level>.holding(t, to.rows);
-  std::int8_t* word = to.words(tile) + (t - tile.first) * word_bytes;
-  index at = to.of_segments(tile) + t - tile.first;
+  std::int8_t* const stream = to.words(tile);  // null where there are no slots
+  index from = (t - tile.first) * word_bytes, at = to.of_segments(tile) + t - tile.first;
   for (index begin = 0; begin < w.slots; begin += w4_block) {
     const index end = w.block_end(begin), count = end - begin;
     alignas(64) std::int8_t bytes[w4_block + simd::arranged];
@@ -142,8 +142,8 @@ void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) 
     for (index i = 0; i < count; i += simd::arranged)
       simd::arrange<Level, Kind>(bytes + i, words + i / per_word * word_bytes);
     const index filled = groups_of(count, per_word) * word_bytes;
-    for (index i = 0; i < filled; i += word_bytes, word += tile.rows * word_bytes)
-      std::memcpy(word, words + i, word_bytes);
+    for (index i = 0; i < filled; i += word_bytes, from += tile.rows * word_bytes)
+      std::memcpy(stream + from, words + i, word_bytes);
   }
 }
 
