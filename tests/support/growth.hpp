@@ -8,7 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <new>
+
+#include "tests/support/sanitizers.hpp"
 
 namespace inlay::test {
 
@@ -46,6 +49,12 @@ class Growth {
   std::size_t before_, calls_;
   double start_;
 };
+
+// What may be asked of a Growth. The address sanitizer is there for memory: its checks take several times what they
+// watch, more so on a busy machine, and of time the other build tells.
+inline double at_most_seconds(double seconds) {
+  return address_sanitizer ? std::numeric_limits<double>::infinity() : seconds;
+}
 
 }  // namespace inlay::test
 

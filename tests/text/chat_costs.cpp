@@ -8,9 +8,6 @@
 
 #include "tests/support/growth.hpp"
 
-// There where the program is linked with the address sanitizer, whoever compiled this.
-extern "C" void __asan_init() __attribute__((weak));
-
 namespace inlay::exec::test {
 namespace {
 
@@ -18,7 +15,7 @@ using inlay::test::Growth;
 
 // A quiet machine needs a twentieth of this; where nothing was spent on what stands in a test's name it was up to
 // hours.
-const double max_seconds = &__asan_init == nullptr ? 1 : 6;
+const double max_seconds = inlay::test::at_most_seconds(1);
 constexpr std::int64_t most_steps = 1 << 20, most_bytes = 1 << 24;
 // Twice: a string that is made and the strings of which it is made.
 constexpr std::size_t max_memory = 5 * static_cast<std::size_t>(most_bytes) / 2;

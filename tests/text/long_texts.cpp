@@ -10,17 +10,13 @@
 #include "tests/support/growth.hpp"
 #include "tests/text/support/vocabularies.hpp"
 
-// There where the program is linked with the address sanitizer, whoever compiled this.
-extern "C" void __asan_init() __attribute__((weak));
-
 namespace inlay::exec::test {
 namespace {
 
 using inlay::test::Growth;
 
-// For texts of which a quiet machine needs a tenth of this; in quadratic time it was ten times as much. The address
-// sanitizer's checks take several times what they watch.
-const double max_seconds = &__asan_init == nullptr ? 3 : 12;
+// For texts of which a quiet machine needs a tenth of this; in quadratic time it was ten times as much.
+const double max_seconds = inlay::test::at_most_seconds(3);
 
 Tokenizer make(const TokenizerData& data) {
   auto made = Tokenizer::make(data);

@@ -12,9 +12,6 @@
 #include "tests/support/file_cost.hpp"
 #include "tests/support/growth.hpp"
 
-// There where the program is linked with the address sanitizer, whoever compiled this.
-extern "C" void __asan_init() __attribute__((weak));
-
 namespace inlay::exec::test {
 
 using inlay::test::any_file_costs, inlay::test::file_share, inlay::test::Growth;
@@ -32,8 +29,8 @@ inline Expected<ModelFile> bounded_load(const std::string& path, std::size_t mor
   const Growth growth;
   auto file = load_model(path);
   EXPECT_LE(growth.bytes(), file_share * size + more) << "for " << size << " bytes of files";
-  // The sanitizer's checks take several times what they watch; what grows with the square takes minutes.
-  EXPECT_LE(growth.seconds(), &__asan_init == nullptr ? 1.0 : 8.0);
+  // What grows with the square takes minutes.
+  EXPECT_LE(growth.seconds(), inlay::test::at_most_seconds(1));
   return file;
 }
 
