@@ -7,12 +7,13 @@ allowed (chrt -f 10); a figure is the median of the turns:
 
     whole models   prefill of 512 tokens, decode at each of --depths: `inlay bench model` beside llama-bench of llama.cpp and
                    of ik_llama.cpp, on the same GGUF file: of a published shape, with random matrices of each of --types
-                   (made here), and each of --files, which OpenVINO GenAI takes too (open_vino.py)
+                   (made here), and each of --files, which OpenVINO GenAI takes too (open_vino.py); ONNX Runtime GenAI on
+                   those for which --genai-folders names one (ort_genai.py)
     many texts     8 and 32 that are decoded together behind 128 tokens each, beside llama-batched-bench
     linears        `bench_linear*` beside ONNX Runtime (MatMul, MatMulInteger, MatMulNBits) and oneDNN (onednn.cpp)
 
 Python with numpy and gguf, and for the peers that shall take part onnxruntime and onnx (of PyPI), Debian's libdnnl-dev, and
-a Python with openvino-genai.
+a Python with openvino-genai and onnxruntime-genai.
 A peer that is not there is left out, and the file says so. bench/peers/table.py makes the README's table and picture of it.
 """
 import argparse
@@ -40,6 +41,7 @@ BLOCKS = {  # of a quantized type: elements, bytes, and where f16 scales stand
     "IQ4_NL": (32, 18, [0]), "IQ4_XS": (256, 136, [0]),
 }
 TYPES = ("Q4_0", "Q8_0", "BF16", "Q4_K_M", "Q5_0", "Q6_K", "IQ4_NL", "IQ4_XS")
+PEERS = ("llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "ONNX Runtime GenAI", "ONNX Runtime", "oneDNN")
 LINEARS = {  # name: our bench, its filter
     "w4a16, int8 activations, 512 rows": ("linear_w4a16", "q4_0_int8/512x4096x4096"),
     "w4a16, 512 rows": ("linear_w4a16", "q4_0/512x4096x4096"),
@@ -166,8 +168,8 @@ def llama_model(bench, path, depths):
     return result
 
 
-def openvino_model(python, path, depths):
-    text = run(python, HERE / "open_vino.py", path, PREFILL, DECODE, *depths)
+def python_model(python, script, path, depths):
+    text = run(python, HERE / script, path, PREFILL, DECODE, *depths)
     return {work: float(rate) for work, rate in re.findall(r"^(.*): ([\d.]+) tok/s$", text, re.M)}
 
 
@@ -236,6 +238,9 @@ def main():
     parser.add_argument("--ik-llama-bench", help="of ik_llama.cpp")
     parser.add_argument("--llama-batched-bench", help="of llama.cpp")
     parser.add_argument("--openvino", help="a Python that has openvino-genai")
+    parser.add_argument("--genai", help="a Python that has onnxruntime-genai")
+    parser.add_argument("--genai-folders", nargs="*", default=[], type=lambda text: text.split("=", 1), metavar="NAME=FOLDER",
+                        help="what ONNX Runtime GenAI is to run beside a file's name")
     parser.add_argument("--turns", default=5, type=int)
     parser.add_argument("--depths", nargs="*", default=[0, 4096], type=int, help="tokens before those that are decoded")
     parser.add_argument("--types", nargs="*", default=["Q4_0"], choices=TYPES, help="of the random files' matrices")
@@ -271,6 +276,11 @@ def main():
 
     if options.openvino:
         versions["OpenVINO GenAI"] = run(options.openvino, HERE / "open_vino.py", "--version").strip()
+    genai = dict(options.genai_folders) if options.genai else {}
+    for name in genai.keys() - files.keys():
+        parser.error(f"--genai-folders: {name!r} is none of {', '.join(files)}")
+    if genai:
+        versions["ONNX Runtime GenAI"] = run(options.genai, HERE / "ort_genai.py", "--version").strip()
 
     figures = {}  # work -> its unit, and peer -> a figure a turn
 
@@ -291,7 +301,9 @@ def main():
             for peer, bench in llamas.items():
                 note_rates(name, peer, llama_model(bench, path, options.depths))
             if options.openvino and path in options.files:  # it wants a vocabulary
-                note_rates(name, "OpenVINO GenAI", openvino_model(options.openvino, path, options.depths))
+                note_rates(name, "OpenVINO GenAI", python_model(options.openvino, "open_vino.py", path, options.depths))
+            if name in genai:
+                note_rates(name, "ONNX Runtime GenAI", python_model(options.genai, "ort_genai.py", genai[name], options.depths))
         for name in together:
             note_rates(name, "Inlay", inlay_texts(inlay, files[name]))
             note_rates(name, "llama.cpp", llama_texts(batched, files[name]))
@@ -305,7 +317,7 @@ def main():
                 if name in times:
                     note(name, "ms", peer, times[name])
 
-    missing = [peer for peer in ("llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "ONNX Runtime", "oneDNN") if peer not in versions]
+    missing = [peer for peer in PEERS if peer not in versions]
     result = {"date": datetime.date.today().isoformat(), "cpu": f"{cpu}, family {family}", "threads": 2, "turns": options.turns,
               "command": "python3 bench/peers/peers.py " + " ".join(
                   re.sub(r"/\S*/", "", word) if "/" in word and "=" not in word else word for word in sys.argv[1:]),

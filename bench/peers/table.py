@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MEASURED = ROOT / "docs/performance.json"
 PICTURE = ROOT / "docs/performance.svg"
 BEGIN, END = "<!-- figures: bench/peers/table.py -->\n", "<!-- end of figures -->"
-PEERS = ["llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "oneDNN", "ONNX Runtime"]
+PEERS = ["llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "ONNX Runtime GenAI", "oneDNN", "ONNX Runtime"]
 # What the README shows of it, in these words.
 ROWS = {
     "llama3.2-1b Q4_0, prefill": "llama3.2-1b, 4 bits, prefill of 512",
