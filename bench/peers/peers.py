@@ -12,6 +12,9 @@ allowed (chrt -f 10); a figure is the median of the turns:
     many texts     8 and 32 that are decoded together behind 128 tokens each, beside llama-batched-bench
     linears        `bench_linear*` beside ONNX Runtime (MatMul, MatMulInteger, MatMulNBits) and oneDNN (onednn.cpp)
 
+--builds adds whole models by other programs of ours. One of them should be a copy of the program itself: two copies differ
+by up to a tenth on a machine that is shared, and what is less than their difference was not measured.
+
 Python with numpy and gguf, and for the peers that shall take part onnxruntime and onnx (of PyPI), Debian's libdnnl-dev, and
 a Python with openvino-genai and onnxruntime-genai.
 A peer that is not there is left out, and the file says so. bench/peers/table.py makes the README's table and picture of it.
@@ -230,6 +233,16 @@ def llama_version(bench):
         json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-p", 1, "-n", 0, "-o", "json"))[0])
 
 
+def print_medians(figures):
+    """And how many times as fast as each other Inlay was."""
+    for work, measured in figures.items():
+        medians = {peer: statistics.median(values) for peer, values in measured["peers"].items()}
+        ours = medians.pop("Inlay")
+        print(f"{work}: {ours:.4g} {measured['unit']}" + "".join(
+            f"; {peer} {theirs:.4g}, {ours / theirs if measured['unit'] == 'tok/s' else theirs / ours:.2f}x"
+            for peer, theirs in medians.items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--output", required=True, type=pathlib.Path, help="the JSON file to write")
@@ -241,6 +254,8 @@ def main():
     parser.add_argument("--genai", help="a Python that has onnxruntime-genai")
     parser.add_argument("--genai-folders", nargs="*", default=[], type=lambda text: text.split("=", 1), metavar="NAME=FOLDER",
                         help="what ONNX Runtime GenAI is to run beside a file's name")
+    parser.add_argument("--builds", nargs="*", default=[], type=lambda text: text.split("=", 1), metavar="NAME=PROGRAM",
+                        help="more programs of ours, `copy=build/release/tools/inlay before=..`")
     parser.add_argument("--turns", default=5, type=int)
     parser.add_argument("--depths", nargs="*", default=[0, 4096], type=int, help="tokens before those that are decoded")
     parser.add_argument("--types", nargs="*", default=["Q4_0"], choices=TYPES, help="of the random files' matrices")
@@ -298,6 +313,8 @@ def main():
             note_rates(name, "Inlay", rates)
             for kind, share in shares.items():
                 figures[f"{name}, {kind}"].setdefault("% of reading", []).append(share)
+            for build, program in options.builds:
+                note_rates(name, f"Inlay, {build}", inlay_model(program, path, options.depths)[0])
             for peer, bench in llamas.items():
                 note_rates(name, peer, llama_model(bench, path, options.depths))
             if options.openvino and path in options.files:  # it wants a vocabulary
@@ -317,6 +334,7 @@ def main():
                 if name in times:
                     note(name, "ms", peer, times[name])
 
+    print_medians(figures)
     missing = [peer for peer in PEERS if peer not in versions]
     result = {"date": datetime.date.today().isoformat(), "cpu": f"{cpu}, family {family}", "threads": 2, "turns": options.turns,
               "command": "python3 bench/peers/peers.py " + " ".join(
