@@ -27,9 +27,10 @@ import os
 import pathlib
 import re
 import shutil
-import statistics
 import subprocess
 import sys
+
+import table
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -44,7 +45,6 @@ BLOCKS = {  # of a quantized type: elements, bytes, and where f16 scales stand
     "IQ4_NL": (32, 18, [0]), "IQ4_XS": (256, 136, [0]),
 }
 TYPES = ("Q4_0", "Q8_0", "BF16", "Q4_K_M", "Q5_0", "Q6_K", "IQ4_NL", "IQ4_XS")
-PEERS = ("llama.cpp", "ik_llama.cpp", "OpenVINO GenAI", "ONNX Runtime GenAI", "ONNX Runtime", "oneDNN")
 LINEARS = {  # name: our bench, its filter
     "w4a16, int8 activations, 512 rows": ("linear_w4a16", "q4_0_int8/512x4096x4096"),
     "w4a16, 512 rows": ("linear_w4a16", "q4_0/512x4096x4096"),
@@ -236,11 +236,16 @@ def llama_version(bench):
 def print_medians(figures):
     """And how many times as fast as each other Inlay was."""
     for work, measured in figures.items():
-        medians = {peer: statistics.median(values) for peer, values in measured["peers"].items()}
-        ours = medians.pop("Inlay")
-        print(f"{work}: {ours:.4g} {measured['unit']}" + "".join(
-            f"; {peer} {theirs:.4g}, {ours / theirs if measured['unit'] == 'tok/s' else theirs / ours:.2f}x"
-            for peer, theirs in medians.items()))
+        print(f"{work}: {table.median(measured, 'Inlay'):.4g} {measured['unit']}" + "".join(
+            f"; {peer} {table.median(measured, peer):.4g}, {table.ratio(measured, peer):.2f}x"
+            for peer in measured["peers"] if peer != "Inlay"))
+
+
+def name_and_path(text):
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} must be NAME=PATH")
+    return name, path
 
 
 def main():
@@ -252,9 +257,9 @@ def main():
     parser.add_argument("--llama-batched-bench", help="of llama.cpp")
     parser.add_argument("--openvino", help="a Python that has openvino-genai")
     parser.add_argument("--genai", help="a Python that has onnxruntime-genai")
-    parser.add_argument("--genai-folders", nargs="*", default=[], type=lambda text: text.split("=", 1), metavar="NAME=FOLDER",
+    parser.add_argument("--genai-folders", nargs="*", default=[], type=name_and_path, metavar="NAME=FOLDER",
                         help="what ONNX Runtime GenAI is to run beside a file's name")
-    parser.add_argument("--builds", nargs="*", default=[], type=lambda text: text.split("=", 1), metavar="NAME=PROGRAM",
+    parser.add_argument("--builds", nargs="*", default=[], type=name_and_path, metavar="NAME=PROGRAM",
                         help="more programs of ours, `copy=build/release/tools/inlay before=..`")
     parser.add_argument("--turns", default=5, type=int)
     parser.add_argument("--depths", nargs="*", default=[0, 4096], type=int, help="tokens before those that are decoded")
@@ -263,6 +268,8 @@ def main():
     parser.add_argument("--files", nargs="*", default=[], type=pathlib.Path,
                         help="GGUF files of real models (scripts/fetch_model.sh)")
     options = parser.parse_args()
+    if options.genai_folders and not options.genai:
+        parser.error("--genai-folders: --genai must say which Python has onnxruntime-genai")
 
     folder = ROOT / "build/peers"
     folder.mkdir(parents=True, exist_ok=True)
@@ -291,7 +298,7 @@ def main():
 
     if options.openvino:
         versions["OpenVINO GenAI"] = run(options.openvino, HERE / "open_vino.py", "--version").strip()
-    genai = dict(options.genai_folders) if options.genai else {}
+    genai = dict(options.genai_folders)
     for name in genai.keys() - files.keys():
         parser.error(f"--genai-folders: {name!r} is none of {', '.join(files)}")
     if genai:
@@ -335,7 +342,7 @@ def main():
                     note(name, "ms", peer, times[name])
 
     print_medians(figures)
-    missing = [peer for peer in PEERS if peer not in versions]
+    missing = [peer for peer in table.PEERS if peer not in versions]
     result = {"date": datetime.date.today().isoformat(), "cpu": f"{cpu}, family {family}", "threads": 2, "turns": options.turns,
               "command": "python3 bench/peers/peers.py " + " ".join(
                   re.sub(r"/\S*/", "", word) if "/" in word and "=" not in word else word for word in sys.argv[1:]),

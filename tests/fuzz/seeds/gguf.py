@@ -83,7 +83,6 @@ T = "tokenizer.ggml."
 spm = [(T + "model", STRING, "llama"), (T + "tokens", (STRING,), spm_tokens), (T + "token_type", (I32,), spm_types),
        (T + "scores", (F32,), [0.0] * 5 + [-1.0, -2.0, -3.0] + [0.0] * 4), (T + "unknown_token_id", U32, 0)]
 
-
 bpe_tokens = [alphabet(b) for b in b"ab c\n<|end>/s"] + [alphabet(0xFF), "ab", G + "ab", "<|end|>"]
 bpe_types = [1] * (len(bpe_tokens) - 1) + [3]
 

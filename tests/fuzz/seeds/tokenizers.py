@@ -21,15 +21,15 @@ def metaspace(scheme, split):
     return {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": split}
 
 
-def added(*tokens):
-    return [{"id": 262 + i, "content": content, "single_word": "w" in sides, "lstrip": "l" in sides, "rstrip": "r" in sides,
-             "normalized": "n" in sides, "special": "s" in sides} for i, (content, sides) in enumerate(tokens)]
+def added(first, tokens):
+    return [{"id": first + i, "content": content, "single_word": "w" in flags, "lstrip": "l" in flags, "rstrip": "r" in flags,
+             "normalized": "n" in flags, "special": "s" in flags} for i, (content, flags) in enumerate(tokens)]
 
 
 def characters_json(normalizer, words, tokens=(), whole=False):
     decoders = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
                 {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added(*tokens), "normalizer": normalizer,
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added(262, tokens), "normalizer": normalizer,
             "pre_tokenizer": words, "post_processor": None, "decoder": {"type": "Sequence", "decoders": decoders},
             "model": {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": True, "byte_fallback": True,
                       "ignore_merges": whole, "vocab": characters,
@@ -54,13 +54,10 @@ dump("tokenizers", "deepseek_coder", {"text": sample_text, "tokenizer": deepseek
 # Added tokens of vocabularies that the target has.
 sides = "<x> a<y>b \n<z>ab <x><xx><|end|>a <w>\u00c3\u00a9 <tool>"
 for base, first in ((0, 57), (1, 57), (2, 261), (3, 11)):
-    def entry(i, content, flags):
-        return {"id": first + i, "content": content, "single_word": "w" in flags, "lstrip": "l" in flags, "rstrip": "r" in flags,
-                "normalized": "n" in flags, "special": "s" in flags}
     plain = [("<x>", "s"), ("<x", ""), ("<y>", ""), ("<z>", "n"), ("b <", ""), ("<|end|>", "s"), ("<|", "n"), ("<z>ab", "ns")]
     with_sides = [("<x>", "rs"), ("<y>", "l"), ("<w>", "w"), ("<z>", "ln"), (" ", "r"), ("<tool>", "ns")]
     for name, tokens in (("plain", plain), ("sides", with_sides)):
-        entries = [entry(i, *token) for i, token in enumerate(tokens)]
+        entries = added(first, tokens)
         listed = entries if base < 3 else []
         described = {str(each["id"]): {k: v for k, v in each.items() if k != "id"} for each in entries}
         dump("added_tokens", f"{name}{base}", {"base": base, "text": sides, "list": listed,
