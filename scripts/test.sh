@@ -129,15 +129,14 @@ either() { local IFS="|" && echo "$*"; }  # words as alternatives of a regular e
 # A sanitizer's build; $2: the build whose objects it takes for what it need not watch, or nothing.
 sanitized() {
   local preset=$1 options="-DINLAY_BENCH=OFF -DINLAY_TOGETHER=ON -DINLAY_CHECK_ONCE=ON $linker"
-  local operator_tests plain required
-  operator_tests=$(printf 'test_%s\n' $operators)
+  local plain required
   # There is no OpenCL in it, nor a platform for what was compiled with it.
   required=$(tr , '\n' <<<"${INLAY_REQUIRE:-}" | sed '/^cl$/d' | paste -sd,)
   local -x INLAY_REQUIRE=$required
   case $preset in
     # What has threads is watched, tests with threads of their own among it; of the levels those that run.
     tsan)
-      plain="inlay_((cl|npu|reference)(_.*)?|engine_(cl|npu|reference)|tile_machine|files|text|model) $operator_tests" options+=" -DINLAY_TOOLS=OFF"
+      plain="inlay_((cl|npu|reference)(_.*)?|engine_(cl|npu|reference)|tile_machine|files|text|model) test_($(either $operators))" options+=" -DINLAY_TOOLS=OFF"
       if grep -qw avx512f /proc/cpuinfo; then
         plain+=" inlay_cpu_(scalar|avx2)_.*"
       else
@@ -146,8 +145,9 @@ sanitized() {
       ;;
     # Watched is what writes to memory by numbers that others give it, and what every model runs through: kernels, what reads
     # files, tokenizers, the executor and the decoder that engines have. What calls them stays as g++ compiled it: tests,
-    # tools and the reference, in which half of the tests' time went; so do the NPU's programs, which have a checker of their
-    # own. A build as a whole watches all of it: scripts/test.sh asan, by hand.
+    # tools and the reference, half of the time of flash_attention's test; so do the NPU's programs, which have a checker of
+    # their own. What starts the command line starts that of its own build. A build as a whole watches all of it:
+    # scripts/test.sh asan, by hand.
     *)
       plain="inlay(_cl_.*|_npu_.*|_reference_.*|_engine_(cl|npu|reference|cpu_cl|cpu_npu)|_tune|_verify|_tile_machine|_files)? test_.*"
       # What this machine cannot run nobody watches: a sixth of the build.
@@ -170,14 +170,8 @@ clang_build() { build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" ""
 
 # clang_reads [BUILD]: its warnings about what it has not compiled in that build; without one it reads all.
 clang_reads() {
-  local status=0
-  stage "clang reads what it has not compiled"
-  within env GLIBC_TUNABLES=$huge_pages scripts/clang_reads.py build/release "$@" || status=$?
-  case $status in
-    0) ;;
-    124) cut_off "clang's warnings about what g++ alone has compiled" ;;
-    *) finish 1 ;;
-  esac
+  where_it_installs "clang reads what it has not compiled" "clang's warnings about what g++ alone has compiled" \
+    env GLIBC_TUNABLES=$huge_pages scripts/clang_reads.py build/release "$@"
 }
 
 if [ $# -eq 0 ]; then

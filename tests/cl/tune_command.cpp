@@ -10,6 +10,7 @@
 #include <inlay/cl_tuning.hpp>
 
 #include "tests/support/files.hpp"
+#include "tests/support/inlay_program.hpp"
 #include "tests/support/requirements.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -32,7 +33,7 @@ class TuneCommand : public ::testing::Test {
   }
   // In the folder, where `inlay` is on the path.
   Outcome shell(const std::string& line) const {
-    const std::string program = std::filesystem::path(INLAY_PROGRAM).parent_path().string();
+    const std::string program = std::filesystem::path(inlay::test::inlay_program).parent_path().string();
     const std::string command =
         "cd " + folder_.string() + " && export PATH=" + program + ":$PATH && { " + line + "\n} >out 2>err </dev/null";
     const int status = std::system(command.c_str());

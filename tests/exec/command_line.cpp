@@ -267,7 +267,7 @@ std::string on_a_terminal(const std::string& arguments) {
   const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
   if (child < 0) return "forkpty failed";
   if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", (INLAY_PROGRAM " " + arguments).c_str(), nullptr);
+    ::execl("/bin/sh", "sh", "-c", (inlay_program + (" " + arguments)).c_str(), nullptr);
     ::_exit(127);
   }
   std::string shown;

@@ -11,7 +11,7 @@ class ChatLine : public CommandLine {
  protected:
   Outcome chat(const std::string& lines, const std::string& options) const {
     write("lines", lines);
-    const std::string command = std::string(INLAY_PROGRAM) + " run --chat " + options + " <" + file("lines") + " >" +
+    const std::string command = std::string(inlay_program) + " run --chat " + options + " <" + file("lines") + " >" +
                                 file("out") + " 2>" + file("err");
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(file("out")), read(file("err"))};

@@ -30,7 +30,7 @@ class CommandLineCl : public CommandLine {
   // What `inlay devices` prints with an environment: each line that begins with `begin`.
   std::vector<std::string> lines(const std::string& environment, const std::string& begin) {
     const std::string command =
-        "env " + environment + " " + INLAY_PROGRAM + " devices >" + file("out") + " 2>" + file("err");
+        "env " + environment + " " + inlay_program + " devices >" + file("out") + " 2>" + file("err");
     EXPECT_EQ(std::system(command.c_str()), 0) << read(file("err"));
     std::istringstream text(read(file("out")));
     std::vector<std::string> found;

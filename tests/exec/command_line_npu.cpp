@@ -3,15 +3,10 @@
 
 #include "tests/exec/support/command_line.hpp"
 #include "tests/support/requirements.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace inlay::test {
 namespace {
-
-#if defined(__has_feature)
-constexpr bool is_sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool is_sanitized = false;
-#endif
 
 TEST_F(CommandLine, our_model_writes_the_same_text_on_every_npu) {
   const std::string expected = inlay("run --tokens 24").out;
@@ -247,8 +242,8 @@ TEST_F(CommandLine, npu_rounds_a_models_activations_where_it_is_asked_to) {
 
 // What a log would take is more than there is.
 TEST_F(CommandLine, npu_says_that_no_memory_is_left) {
-  if (is_sanitized) GTEST_SKIP() << "a sanitizer's own memory is beyond every limit";
-  const std::string command = std::string("ulimit -v 2000000; ") + INLAY_PROGRAM +
+  if (address_sanitizer || thread_sanitizer) GTEST_SKIP() << "a sanitizer's own memory is beyond every limit";
+  const std::string command = std::string("ulimit -v 2000000; ") + inlay_program +
                               " npu linear --shape m=100000,n=100000,k=8192 >" + file("out") + " 2>" + file("err");
   const int status = std::system(command.c_str());
   EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 2);

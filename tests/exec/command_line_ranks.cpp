@@ -94,7 +94,7 @@ TEST_F(CommandLine, ranks_of_mpi_write_the_text_of_one_and_write_it_once) {
     if (out.ends_with('\n')) out.pop_back();  // Open MPI gives a rank a terminal
     return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128, std::move(out), read(file("err"))};
   };
-  const std::string program = INLAY_PROGRAM;
+  const std::string program = inlay_program;
   for (const char* count : {"1", "2", "3"}) {
     const Outcome outcome = ranks("-n " + std::string(count) + " " + program + " " + how + " --ranks mpi --threads 1");
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -210,7 +210,7 @@ TEST_F(Serve, a_text_may_go_on_behind_its_end) {
 TEST_F(Serve, a_chat_is_that_of_run) {
   const ServeProgram server(plain());
   write("line", "Once upon a time\n");
-  ASSERT_EQ(std::system((std::string(INLAY_PROGRAM) + " run --chat --tokens 30" + plain() + " <" + file("line") + " >" +
+  ASSERT_EQ(std::system((std::string(inlay_program) + " run --chat --tokens 30" + plain() + " <" + file("line") + " >" +
                          file("out") + " 2>" + file("err"))
                             .c_str()),
             0);

@@ -22,7 +22,7 @@ struct Terminal {
   explicit Terminal(const std::string& arguments) {
     child = ::forkpty(&fd, nullptr, nullptr, nullptr);
     if (child == 0) {
-      ::execl("/bin/sh", "sh", "-c", ("exec " INLAY_PROGRAM " " + arguments).c_str(), nullptr);
+      ::execl("/bin/sh", "sh", "-c", (std::string("exec ") + inlay_program + " " + arguments).c_str(), nullptr);
       ::_exit(127);
     }
   }

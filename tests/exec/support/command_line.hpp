@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/inlay_program.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace inlay::test {
@@ -48,7 +49,7 @@ class CommandLine : public ::testing::Test {
   }
   Outcome inlay(const std::string& arguments) const {
     const std::string command =
-        std::string(INLAY_PROGRAM) + " " + arguments + " >" + file("out") + " 2>" + file("err") + " </dev/null";
+        std::string(inlay_program) + " " + arguments + " >" + file("out") + " 2>" + file("err") + " </dev/null";
     const int status = std::system(command.c_str());
     std::string err = read(file("err"));
     // AddressSanitizer's, of a program that has fibers.

@@ -22,7 +22,8 @@ class ServeProgram {
     child_ = ::fork();
     if (child_ == 0) {
       ::dup2(out[1], STDOUT_FILENO);
-      ::execl("/bin/sh", "sh", "-c", ("exec " INLAY_PROGRAM " serve --port 0 " + options).c_str(), nullptr);
+      ::execl("/bin/sh", "sh", "-c", (std::string("exec ") + inlay_program + " serve --port 0 " + options).c_str(),
+              nullptr);
       ::_exit(127);
     }
     ::close(out[1]);
