@@ -44,17 +44,25 @@ constexpr int w4_row_panels(index lanes, int rows) {
 // products (Zen 5: 0.59 of the int8 peak instead of 0.64).
 constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
 inline constexpr int w4_int8_pair_rows = 8;  // of neon_i8mm, by two registers of codes
-// Panels that one row reads side by side, each with streams of codes, of scales and maybe of offsets. Of 4 bits two
-// keep memory busier than four (Zen 4, medians of nine by turns, two threads, GB/s of two and of four):
+// Panels that one row reads side by side, each with streams of codes, of scales and maybe of offsets. AVX-512 reads one
+// after the other: where memory is slow it likes few streams, and no latency is left to hide, as the sums of the next
+// segment begin while those of this one end. GB/s of one panel, with 8192 bytes asked for ahead, and of what there was
+// before (two of 4 bits, four of 5 and 6, eight of 8, with 2048), in between a plain reading of the same bytes (Zen 5,
+// two threads, 280 to 450 MB, medians of eleven by turns):
 //
-//                    4096 x 14336   2048 x 16384   896 x 9728   8192 x 2048
-//   with offsets      53.1, 44.3     47.2, 42.2    35.8, 33.5   44.5, 35.8
-//   symmetric         55.9, 51.3     48.2, 45.8    35.1, 34.2   40.7, 39.2
+//                  896 inputs          2048 inputs         4864 inputs
+//   4 bits       43.1, 35.6 of 40.6   69.1, 54.9 of 73.5   56.5, 52.0 of 67.2
+//     offsets    47.3, 37.9 of 48.6   44.0, 38.7 of 44.7   46.6, 42.7 of 50.1
+//   named        47.1, 36.8 of 45.9   43.0, 35.6 of 39.3   48.0, 45.4 of 50.4
+//   5 bits       49.8, 39.9 of 47.3   46.0, 36.5 of 42.4   49.4, 41.7 of 49.9
+//   6 bits       46.8, 35.8 of 42.2   45.6, 37.2 of 42.8   44.2, 37.8 of 40.5
+//   8 bits       46.8, 40.2 of 46.6   47.7, 41.2 of 46.8   43.4, 38.1 of 42.6
 //
-// and of 8 bits eight as much as four or more; of 5 and 6 bits, whose upper bits take registers, two give as much as
-// four, eight 5 to 20% less. NEON has registers for the sums and the totals of two. At AVX2 the time of two panels as a
-// part of that of four (Zen 3, two threads, medians of 21 by turns, then with 1024 bytes asked for ahead in place of
-// 2048; four panels of 8 bits with 1024: 0.94, 0.99 and 0.94):
+// One panel with 2048 is as fast where memory reads 45 GB/s, and 0.80 to 0.86 of it where it reads 70; one panel into
+// L1, 16384 bytes ahead, or with the parts of a word in two sums: no difference. NEON has registers for the sums and
+// the totals of two panels. At AVX2 the time of two panels as a part of that of four (Zen 3, two threads, medians of 21
+// by turns, then with 1024 bytes asked for ahead in place of 2048; four panels of 8 bits with 1024: 0.94, 0.99 and
+// 0.94):
 //
 //                        4096 x 57344   2048 x 65536   896 x 145920
 //   4 bits, symmetric     1.01, 0.98     0.98, 0.94     0.96, 0.92
@@ -64,8 +72,7 @@ inline constexpr int w4_int8_pair_rows = 8;  // of neon_i8mm, by two registers o
 //   6 bits, in units      0.97, 1.02     0.94, 0.98
 //   8 bits                1.03, 0.97     1.04, 0.99     1.04, 1.00
 constexpr int w4_int8_row_panels(index lanes, int bits) {
-  if (lanes == 16) return bits == 8 ? 8 : bits == 4 ? 2 : 4;
-  return lanes == 1 ? 1 : lanes == 8 && bits == 8 ? 4 : 2;
+  return lanes == 16 || lanes == 1 ? 1 : lanes == 8 && bits == 8 ? 4 : 2;
 }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;

@@ -13,19 +13,7 @@
 
 namespace inlay::cpu {
 
-// One row: the codes of P panels, read once. What is asked for ahead goes to L2. One row's speed as a multiple of
-// exact_float's, by turns (Zen 4, two threads, groups of 32, medians of five to seven; "into L1" had four panels):
-//
-//                             4096 x 14336   4096 x 4096   896 x 4864    4864 x 896
-//   4 bits, 4 panels              1.01           1.14         1.03          1.11
-//     into L1                     0.92           0.78         0.83          0.95
-//   8 bits, 8 panels              1.02           1.00         1.01          1.02
-//     4 panels                    0.90           0.93         0.98          0.99
-//     into L1                     0.89           0.62         0.80          0.76
-//
-// Twice as far ahead changes less than the memory moves from turn to turn. Half as far is 5 to 18% faster for 4 to 6
-// bits of 14336 x 4096 and its transpose where memory is fast, and 15% slower for 896 x 4864: qwen2.5-0.5b decodes 92
-// tokens a second in place of 108, llama3.2-1b 41.7 and 41.2. Of 4 bits two panels are faster still: cuts.hpp.
+// One row: the codes of P panels (cuts.hpp), read once. What is asked for ahead goes to L2.
 //
 // OneRun: no segment is longer than what the sums hold before they are closed. Groups of 32 then take 0.91 of the time
 // at AVX2, in L2 (Zen 3, 4 bits; with the order of a word's parts below).
@@ -41,7 +29,9 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   constexpr int per_word = simd::codes_of_word<Kind>, count = Panels<Level, P>::count;
   constexpr bool in_runs = w4_in_runs<Level, Kind>;
   constexpr index step_bytes = w4_step_bytes(simd::bits_of<Kind>);
-  constexpr index distance = F::size == 8 && simd::upper_bits<Kind> == 0 ? w4_prefetch / 2 : w4_prefetch;  // cuts.hpp
+  constexpr index distance = P == 1                                        ? w4_prefetch_of_one
+                             : F::size == 8 && simd::upper_bits<Kind> == 0 ? w4_prefetch / 2
+                                                                           : w4_prefetch;  // cuts.hpp
   const Panels<Level, P> panels(w, first);
   const simd::CodeTable<Level, Kind> table(w.named);
   const std::int8_t* bytes = x.bytes;

@@ -11,15 +11,19 @@ namespace inlay::cpu {
 // 7 KiB a panel, 896 bytes of scales) and the hardware's own prefetchers lose it at its end: there the
 // beginning of the panel is asked for that the stream goes on with. Zen 4, 896 inputs, groups of 32: 17 GB/s
 // a thread without the groups, 19.6 with them.
-inline constexpr index w4_prefetch = 2048;  // bytes
-inline constexpr index w4_prefetch_groups = 16;
-inline constexpr index w4_prefetch_super_blocks = 2;
+//
+// One panel by itself is one stream, and what follows a panel is the next one: four times as far is better (cuts.hpp).
+inline constexpr index w4_prefetch = 2048, w4_prefetch_of_one = 8192;  // bytes
+inline constexpr index w4_prefetch_groups = 16, w4_prefetch_groups_of_one = 64;
+inline constexpr index w4_prefetch_super_blocks = 2, w4_prefetch_super_blocks_of_one = 8;
 
 // The registers of P panels, from `first` on: v of them a panel. Where fewer than P are left the last
 // one is read again, and its results are not stored.
 template <class Level, int P> struct Panels {
   using F = simd::Floats<Level>;
   static constexpr int in_panel = static_cast<int>(w4_panel / F::size), count = P * in_panel;
+  static constexpr index groups_ahead = P == 1 ? w4_prefetch_groups_of_one : w4_prefetch_groups;
+  static constexpr index super_blocks_ahead = P == 1 ? w4_prefetch_super_blocks_of_one : w4_prefetch_super_blocks;
   const std::uint8_t* codes[P];
   index scales[P];  // where a panel's begin
 
@@ -58,7 +62,7 @@ template <class Level, int P> struct Panels {
   }
   // emit(v, scale) of group g.
   template <class Emit> INLAY_INLINE void for_each_plain_scale(const W4Weight& w, index g, Emit&& emit) const {
-    const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
+    const index ahead = further(groups_ahead, g, w.groups) * w4_panel;
     with_scale(w, g, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
       simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
         const S* const from = panel_ahead(w.scales.as<S>(), p, g, ahead);
@@ -73,7 +77,7 @@ template <class Level, int P> struct Panels {
   // registers, and neither in an array: filling arrays with zeros took as long as 32 slots of codes. Types
   // that no checkpoint has together do go through one, and leave the kernels a third of their size.
   template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
-    const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
+    const index ahead = further(groups_ahead, g, w.groups) * w4_panel;
     with_scale(w, g, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
       const auto emit_all = [&](auto offsets_of) INLAY_INLINE_LAMBDA {
         simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
@@ -142,7 +146,7 @@ template <class Level, int P> struct Panels {
   // itself made one row with int8 activations 10% slower (AVX-512 without VNNI).
   __attribute__((noinline)) void take_units(const W4Weight& w, index block) const {
     super_block_ = block;
-    const index ahead = further(w4_prefetch_super_blocks, block, w.super_blocks) * w4_panel;
+    const index ahead = further(super_blocks_ahead, block, w.super_blocks) * w4_panel;
     const auto take = [&](const f16* from, float* units) {
       for (int v = 0; v < count; ++v) {
         const f16* const at = from + super_scales_[v / in_panel] + block * w4_panel + v % in_panel * F::size;
