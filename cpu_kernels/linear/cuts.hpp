@@ -76,6 +76,8 @@ constexpr int w4_int8_row_panels(index lanes, int bits) {
 }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
+// A job of at most so many bytes leaves room for the next one in a second-level cache of 1 MB, beside x.
+inline constexpr index w4_ahead_most = 192 * 1024;
 // So many rows of a job are worth that its codes of five and six bits are spread before. Those of so many bytes at
 // once, or of one panel: each tile of rows reads them again.
 inline constexpr index w4_spread_rows = 12;

@@ -103,10 +103,11 @@ struct W4Job {
 };
 
 // The rows of a job over its registers `from` .. `to`, whose words begin at words[v].
-template <class Level, simd::Codes Kind, bool Offsets, index Segment, bool Spread>
+template <class Level, simd::Codes Kind, bool Offsets, index Segment, bool Spread, bool NextJob>
 void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, int from, int to,
                   const std::uint8_t* const* words, const W4Scales& scales) {
   constexpr index size = simd::Floats<Level>::size;
+  const std::uint8_t* next = words[from] + w4_int8_job_panels * w.steps * w.step_bytes;  // the next job
   for (TileOfRows tile{job.begin, 0}; tile.first < job.end; tile.first += tile.rows) {
     tile.rows = w4_int8_tiles<Level>.next(job.end - tile.first);
     with_tile_rows<w4_int8_tiles<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
@@ -116,8 +117,8 @@ void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes&
         if constexpr (simd::has_pair_products<Level> && Kind != simd::Codes::eight && R % 2 == 0)
           w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[v], w.named, scales, v * size, total);
         else
-          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread>(x, tile, words + v, w.named, scales, v * size,
-                                                                          total);
+          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread, NextJob>(x, tile, words + v, w.named, scales,
+                                                                                   v * size, total, next);
         w4_store<Level>(op, tile.first, R, job.first * w4_panel + v * size, columns * size, total, columns * size,
                         nullptr);
       }
@@ -144,7 +145,8 @@ template <class Level, simd::Codes Kind, bool Offsets, index Segment>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, W4Scales scales,
                  [[maybe_unused]] std::uint8_t* spread) {
   using JobPanels = Panels<Level, w4_int8_job_panels>;
-  scales.read<Level>(w, job.first);
+  const bool next_job = w4_asks_for_next_job<Level>(w, job.end - job.begin);
+  scales.read<Level>(w, job.first, next_job);
   const JobPanels panels(w, job.first);
   const int count = static_cast<int>(min(w.panels - job.first, w4_int8_job_panels)) * JobPanels::in_panel;
   const std::uint8_t* words[JobPanels::count];  // also of registers beyond the last one, which a tile may read with it
@@ -155,11 +157,14 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
       for (int from = 0; from < count; from += at_once) {
         const int to = from + at_once < count ? from + at_once : count;
         SpreadCodes<Level, Kind>::spread(w, words, from, to, spread);
-        w4_int8_rows<Level, Kind, Offsets, Segment, true>(op, w, x, job, from, to, words, scales);
+        w4_int8_rows<Level, Kind, Offsets, Segment, true, false>(op, w, x, job, from, to, words, scales);
       }
       return;
     }
-  w4_int8_rows<Level, Kind, Offsets, Segment, false>(op, w, x, job, 0, count, words, scales);
+  auto* rows = w4_int8_rows<Level, Kind, Offsets, Segment, false, false>;
+  if constexpr (simd::Floats<Level>::size == 16)
+    if (next_job) rows = w4_int8_rows<Level, Kind, Offsets, Segment, false, true>;
+  rows(op, w, x, job, 0, count, words, scales);
 }
 
 // The workspace of a call: x as bytes, and what each worker has for its jobs of many rows. What is not there is null.

@@ -22,12 +22,13 @@ inline constexpr index w4_prefetch_super_blocks = 2, w4_prefetch_super_blocks_of
 template <class Level, int P> struct Panels {
   using F = simd::Floats<Level>;
   static constexpr int in_panel = static_cast<int>(w4_panel / F::size), count = P * in_panel;
-  static constexpr index groups_ahead = P == 1 ? w4_prefetch_groups_of_one : w4_prefetch_groups;
+  static constexpr index usual_groups_ahead = P == 1 ? w4_prefetch_groups_of_one : w4_prefetch_groups;
   static constexpr index super_blocks_ahead = P == 1 ? w4_prefetch_super_blocks_of_one : w4_prefetch_super_blocks;
   const std::uint8_t* codes[P];
   index scales[P];  // where a panel's begin
 
-  INLAY_INLINE Panels(const W4Weight& w, index first) {
+  INLAY_INLINE Panels(const W4Weight& w, index first, index groups_ahead = usual_groups_ahead)
+      : groups_ahead_(groups_ahead) {
     simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
       const index panel = first + p < w.panels ? first + p : w.panels - 1;
       codes[p] = w.codes + panel * w.steps * w.step_bytes;
@@ -62,7 +63,7 @@ template <class Level, int P> struct Panels {
   }
   // emit(v, scale) of group g.
   template <class Emit> INLAY_INLINE void for_each_plain_scale(const W4Weight& w, index g, Emit&& emit) const {
-    const index ahead = further(groups_ahead, g, w.groups) * w4_panel;
+    const index ahead = further(groups_ahead_, g, w.groups) * w4_panel;
     with_scale(w, g, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
       simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
         const S* const from = panel_ahead(w.scales.as<S>(), p, g, ahead);
@@ -77,7 +78,7 @@ template <class Level, int P> struct Panels {
   // registers, and neither in an array: filling arrays with zeros took as long as 32 slots of codes. Types
   // that no checkpoint has together do go through one, and leave the kernels a third of their size.
   template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
-    const index ahead = further(groups_ahead, g, w.groups) * w4_panel;
+    const index ahead = further(groups_ahead_, g, w.groups) * w4_panel;
     with_scale(w, g, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
       const auto emit_all = [&](auto offsets_of) INLAY_INLINE_LAMBDA {
         simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
@@ -195,6 +196,7 @@ template <class Level, int P> struct Panels {
     });
   }
 
+  index groups_ahead_;
   index super_scales_[P];  // where a panel's begin
   mutable index super_block_ = -1;
   alignas(64) mutable float unit_scales_[count * F::size];  // of that one

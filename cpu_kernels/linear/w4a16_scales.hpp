@@ -18,9 +18,11 @@ struct W4Scales {
   static constexpr index width = w4_int8_job_panels * w4_panel;
   float *scale = nullptr, *offset = nullptr;  // offset is null where the weight is symmetric
 
-  template <class Level> void read(const W4Weight& w, index first) {
+  // Those from panel `first` on, the next job's being asked for (or, where that is another thread's, groups further
+  // on).
+  template <class Level> void read(const W4Weight& w, index first, bool next_job) {
     using F = simd::Floats<Level>;
-    const Panels<Level, w4_int8_job_panels> panels(w, first);
+    const Panels<Level, w4_int8_job_panels> panels(w, first, next_job ? w.groups : w4_prefetch_groups);
     index at = 0;
     for (index begin = 0; begin < w.slots; begin += w4_block)
       for_each_segment(begin, w.block_end(begin), w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {

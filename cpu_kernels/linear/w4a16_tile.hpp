@@ -18,6 +18,7 @@
 // its rows, gave those of 4 bits 2 to 5% with 64 rows, was slower with 4 to 16, and took a layout of its own.
 #pragma once
 
+#include "cpu_kernels/linear/w4a16_ahead.hpp"
 #include "cpu_kernels/linear/w4a16_bytes.hpp"
 #include "cpu_kernels/linear/w4a16_scales.hpp"
 #include "cpu_kernels/linear/w4a16_spread.hpp"
@@ -62,10 +63,10 @@ inline constexpr bool w4_spreads = w4_usual_segment<Level, Kind> != 0 && simd::u
 //
 // 4 rows of 4 bits: 62 cycles a group of 32, whose 184 operations would take 56 at 3.3 a cycle. (Runs of groups of 128,
 // unrolled so: 0.87 to 1.07, by where the data lie.)
-template <class Level, simd::Codes Kind, int R, int C, bool Offsets, index Segment, bool Spread>
+template <class Level, simd::Codes Kind, int R, int C, bool Offsets, index Segment, bool Spread, bool NextJob>
 __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
                                             const simd::NamedBytes& named, const W4Scales& scales, index channel,
-                                            float* total) {
+                                            float* total, const std::uint8_t*& next) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int in_panel = Panels<Level, 1>::count;
@@ -78,6 +79,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
   const float *const step_of = x.step, *const sum_of = x.sum;
   const std::int32_t *const start_of = x.start, *const words_of = x.segment_words;
   const std::int8_t* bytes = x.words(tile);
+  const std::uint8_t* ahead = next;
   index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
   for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
   for (index segment = 0; segment < x.segments; ++segment) {
@@ -95,10 +97,11 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       simd::StepWords<Level, Kind> word[C];
       if constexpr (!Spread)
         simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-          if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 2);
+          if (c % in_panel == 0) __builtin_prefetch(NextJob ? ahead + c / in_panel * 64 : from[c] + w4_prefetch, 0, 2);
           word[c] = simd::load_words<Level, Kind>(from[c], (place + c) % in_panel);
           from[c] += w4_step_bytes(simd::bits_of<Kind>);
         });
+      ahead += C / in_panel * w4_step_bytes(simd::bits_of<Kind>);
       const auto rows = simd::RowInputs<Level, Kind, R>::load(bytes);
       simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
         simd::CodePart<Level> codes[C];
@@ -166,6 +169,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
     });
     at += R, channel += W4Scales::width;
   }
+  next = ahead;
 }
 
 }  // namespace inlay::cpu
