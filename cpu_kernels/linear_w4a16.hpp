@@ -47,7 +47,7 @@ template <class Level, simd::Codes Kind>
 void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<Level>& block) {
   using F = simd::Floats<Level>;
   using Tile = W4Tile<Level>;
-  const Panels<Level, Tile::panels> panels(w, first);
+  const Panels<Level, Tile::panels> panels(w, first, w4_prefetch_groups);
   for_each_code<Level, w4_unpacked, Kind>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
     codes.store(block.codes + (s - begin) * Tile::width + v * F::size);
   });

@@ -126,7 +126,7 @@ TEST(linear_w4a16, segments_of_one_length) {
 // two, a job's eight, or four for integers: several such jobs a run, of which the last is shorter.
 TEST(linear_w4a16, every_number_of_panels) {
   Rng rng(4);
-  constexpr index wide = cpu::w4_row_panels(16, 1), tasks = Parallel::pieces_a_thread;
+  constexpr index wide = 2 * cpu::w4_row_panels(16, 1), tasks = Parallel::pieces_a_thread;
   std::set<index> counts = {2 * wide + 1,
                             3 * wide - 1,
                             3 * wide,

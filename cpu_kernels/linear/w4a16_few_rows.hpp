@@ -14,7 +14,8 @@
 namespace inlay::cpu {
 
 // total[R][16P] = the sums of R rows over the panels from `first` on; x [slots][R], sums [segments][R], all of them
-// times their rows' powers. (As RegisterTiles, `sum` and `all` made four and eight rows 2% slower at AVX-512, and four
+// times their rows' powers. A sum takes the slots of its segment one after the other, beside whatever rows: that is a
+// part of the numbers. (As RegisterTiles, `sum` and `all` made four and eight rows 2% slower at AVX-512, and four
 // rows 4 to 10% at AVX2, with g++ 12.)
 template <class Level, simd::CodeForm Form, simd::Codes Kind, int P, int R>
 void w4_row(const W4Weight& w, index first, const float* x, const float* sums, float* total) {

@@ -70,7 +70,8 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int in_panel = Panels<Level, 1>::count;
-  const index place = C % in_panel == 0 ? 0 : channel / F::size % in_panel;  // of the first register in its panel
+  // Of the first register in its panel.
+  [[maybe_unused]] const index place = C % in_panel == 0 ? 0 : channel / F::size % in_panel;
   const simd::CodeTable<Level, Kind> table(named);
   constexpr index most = Sums::most / simd::codes_of_word<Kind>;
   const std::uint8_t* from[C];
@@ -101,7 +102,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
           word[c] = simd::load_words<Level, Kind>(from[c], (place + c) % in_panel);
           from[c] += w4_step_bytes(simd::bits_of<Kind>);
         });
-      ahead += C / in_panel * w4_step_bytes(simd::bits_of<Kind>);
+      if constexpr (NextJob) ahead += C / in_panel * w4_step_bytes(simd::bits_of<Kind>);
       const auto rows = simd::RowInputs<Level, Kind, R>::load(bytes);
       simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
         simd::CodePart<Level> codes[C];
