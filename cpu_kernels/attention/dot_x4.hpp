@@ -55,7 +55,8 @@ void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Stri
       return to + (first + k) / quads * s.stride + (first + k) % quads * 4;
     });
   };
-  const index every = chunks.count > row_tile ? chunks.count / row_tile : 1;  // steps for each row that is asked for
+  // Steps for each row that is asked for: of the next tile no more than there are in this one.
+  const index every = chunks.count > row_tile ? groups_of(chunks.count, row_tile) : 1;
   for (index r = 0; r < b.count; r += row_tile) {
     const T* row[row_tile];
     INLAY_UNROLL
