@@ -4,7 +4,8 @@
 //   group of panels    what a thread takes at a time; its sums stay in L2 until the last block of k
 //   block of k         192 k: the slices of two panels, 24 KiB of L1, meet all row tiles in turn
 //
-// One row is the same loop with one tile: the panels of a group stream by once, four abreast.
+// One row is the same loop with one tile: the panels of a group stream by once, four abreast, at AVX-512 one after the
+// other (linear/one_row.hpp).
 // Bytes: the weight once for every 128 rows; 2 flops a weight and row.
 //
 // Other cuts, 512 x 4096 x 4096 in f32 on one Zen 5 core, share of the fma peak: chunks of 256 rows with
@@ -16,6 +17,7 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cpu_kernels/linear/blocks.hpp"
+#include "cpu_kernels/linear/one_row.hpp"
 #include "cpu_kernels/linear/rows.hpp"
 #include "cpu_kernels/support/jobs.hpp"
 #include "cpu_kernels/support/kernels.hpp"
@@ -56,6 +58,8 @@ template <class Level> struct LinearPlan {
     for (index smaller = linear_group - 2; smaller > 0; smaller -= 2)
       if (longest(smaller) * 17 < longest(group) * 16) group = smaller;
     if (tiles <= 1) group = tile_panels<Level>(static_cast<int>(rows));
+    if (op.weight.present() && linear_streams<Level>(rows))
+      group = min(groups_of(panels, width * Parallel::pieces_a_thread), linear_row_panels);
     const index groups = groups_of(panels, group);
     workers = min(width, groups);
   }
@@ -123,6 +127,8 @@ template <class Level, class Kind> class LinearChunk {
         const index count = min(plan_.panels - first, plan_.group);
         if (form_.few_rows != nullptr && rows_ <= few_rows<Level>)
           multiply_few(x, first, count, sums);
+        else if (linear_streams<Level>(rows_) && form_.slice == packed_slice<Level, Kind>)
+          stream(x, first, count, sums);
         else
           multiply(x, first, count, sums, reinterpret_cast<W*>(slices));
         finish(first, count, sums);
@@ -164,6 +170,16 @@ template <class Level, class Kind> class LinearChunk {
       for (index i = 0; i < abreast; ++i) next[i] = fetched(first, p + i, count, begin);
       multiply_block(x + begin * rows_ / x_step, slice, abreast, begin, some, out, next);
     });
+  }
+
+  // The same of one row, or two.
+  void stream(const X* x, index first, index count, float* sums) const {
+    if constexpr (linear_streams<Level>(1))
+      simd::with_count<linear_row_most>(rows_, [&](auto r) INLAY_INLINE_LAMBDA {
+        for (index p = 0; p < count; ++p)
+          linear_row<Level, Kind, r>(x, static_cast<const W*>(source_.data) + (first + p) * source_.stride, plan_.k,
+                                     sums + p * r * linear_panel);
+      });
   }
 
   void multiply_few(const X* x, index first, index count, float* sums) const {

@@ -61,6 +61,41 @@ template <class Level> inline constexpr int tile_panels(int rows) {
   return 1;
 }
 
+// The tile += x * w of step s, of panels that begin at w.
+template <class Level, class Kind, int Rows, int Width, int Panels>
+INLAY_INLINE void multiply_step(simd::RegisterTile<Level, Rows, Width>& tile,
+                                const typename PanelOf<Kind>::Element* const (&w)[Panels],
+                                const typename PackedXOf<Kind>::Element* x, index s) {
+  using F = simd::Floats<Level>;
+  using W = typename PanelOf<Kind>::Element;
+  constexpr int parts = Width / Panels;
+  if constexpr (is_bf16_dot<Kind>) {
+    using Pairs = simd::Bf16Pairs<Level>;
+    Pairs b[Width];
+    INLAY_UNROLL
+    for (int p = 0; p < Width; ++p) b[p] = bf16_step<Level>(w[p] + s * 2 * linear_panel);
+    tile.add([&](int r) INLAY_INLINE_LAMBDA { return Pairs::broadcast(x[s * Rows + r]); }, b);
+  } else {
+    INLAY_UNROLL
+    for (int half = 0; half < step_of<Kind>; ++half) {
+      simd::Register<Level> b[Width];
+      INLAY_UNROLL
+      for (int p = 0; p < Width; ++p) {
+        const index part = p % parts * F::size;
+        if constexpr (std::is_same_v<W, bf16>) {
+          const auto pairs = simd::Bf16Pairs<Level>::load(w[p / parts] + (s * linear_panel + part) * 2);
+          b[p] = (half ? pairs.odd() : pairs.even()).v;
+        } else {
+          b[p] = F::load(w[p / parts] + s * linear_panel + part).v;
+        }
+        if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(F(b[p])).v;
+      }
+      const index k = s * step_of<Kind> + half;
+      tile.add([&](int r) INLAY_INLINE_LAMBDA { return F(x[k * Rows + r]); }, b);
+    }
+  }
+}
+
 // What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on. Into L2: into L1, weights of
 // f32 come at 0.6 to 0.85 of the speed for up to eight rows (Zen 4; for 512 rows it is the same).
 struct Prefetch {
@@ -91,31 +126,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
       __builtin_prefetch(ahead[p] + s * prefetch.bytes, 0, 2);
       if constexpr (step_lines<Kind> == 2) __builtin_prefetch(ahead[p] + s * prefetch.bytes + 64, 0, 2);
     }
-    if constexpr (is_bf16_dot<Kind>) {
-      using Pairs = simd::Bf16Pairs<Level>;
-      Pairs b[width];
-      INLAY_UNROLL
-      for (int p = 0; p < width; ++p) b[p] = bf16_step<Level>(w[p] + s * 2 * linear_panel);
-      tile.add([&](int r) INLAY_INLINE_LAMBDA { return Pairs::broadcast(x[s * Rows + r]); }, b);
-    } else {
-      INLAY_UNROLL
-      for (int half = 0; half < step_of<Kind>; ++half) {
-        simd::Register<Level> b[width];
-        INLAY_UNROLL
-        for (int p = 0; p < width; ++p) {
-          const index part = p % parts * F::size;
-          if constexpr (std::is_same_v<W, bf16>) {
-            const auto pairs = simd::Bf16Pairs<Level>::load(w[p / parts] + (s * linear_panel + part) * 2);
-            b[p] = (half ? pairs.odd() : pairs.even()).v;
-          } else {
-            b[p] = F::load(w[p / parts] + s * linear_panel + part).v;
-          }
-          if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(F(b[p])).v;
-        }
-        const index k = s * step_of<Kind> + half;
-        tile.add([&](int r) INLAY_INLINE_LAMBDA { return F(x[k * Rows + r]); }, b);
-      }
-    }
+    multiply_step<Level, Kind>(tile, w, x, s);
   }
 
   float* to[width];
