@@ -59,7 +59,7 @@ template <class Level> struct LinearPlan {
       if (longest(smaller) * 17 < longest(group) * 16) group = smaller;
     if (tiles <= 1) group = tile_panels<Level>(static_cast<int>(rows));
     if (op.weight.present() && linear_streams<Level>(rows))
-      group = min(groups_of(panels, width * Parallel::pieces_a_thread), linear_row_panels);
+      group = min(panels / (width * Parallel::pieces_a_thread) + 1, linear_row_panels);
     const index groups = groups_of(panels, group);
     workers = min(width, groups);
   }
