@@ -90,7 +90,6 @@ template <class Level, class Kind> class LinearChunk {
  public:
   using X = typename PackedXOf<Kind>::Element;
   using W = typename PanelOf<Kind>::Element;
-  static constexpr index x_step = is_bf16_dot<Kind> ? 2 : 1;  // k that an element of X holds
 
   LinearChunk(const LinearPlan<Level>& plan, const Linear<Host>& op, const WeightSource& source, WeightForm<Kind> form,
               index chunk)
@@ -144,7 +143,7 @@ template <class Level, class Kind> class LinearChunk {
     const index count = min(plan_.k - begin, linear_k_block);
     const index there = op_.x.extents[1] - begin, stride = op_.x.strides[0];
     const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
-    X* const out = x + (begin * rows_ + row * count) / x_step;
+    X* const out = x + (begin * rows_ + row * count) / x_step<Kind>;
     with_float(op_.x.dtype, [&]<class T>(Type<T>) {
       const T* const from = op_.x.template as<T>() + (first_row_ + row) * stride + begin;
       if constexpr (is_bf16_dot<Kind>)
@@ -168,7 +167,7 @@ template <class Level, class Kind> class LinearChunk {
                        : slice[i - 1];
       const std::byte* next[max_tile_panels];
       for (index i = 0; i < abreast; ++i) next[i] = fetched(first, p + i, count, begin);
-      multiply_block(x + begin * rows_ / x_step, slice, abreast, begin, some, out, next);
+      multiply_block(x + begin * rows_ / x_step<Kind>, slice, abreast, begin, some, out, next);
     });
   }
 
@@ -185,7 +184,7 @@ template <class Level, class Kind> class LinearChunk {
   void multiply_few(const X* x, index first, index count, float* sums) const {
     const index abreast = turned_panels<Level>(static_cast<int>(rows_));
     each_block(count, abreast, sums, [&](index begin, index some, index p, float* const* out) {
-      form_.few_rows(rows_, x + begin * rows_ / x_step, source_, first + p, begin, some, out, begin > 0);
+      form_.few_rows(rows_, x + begin * rows_ / x_step<Kind>, source_, first + p, begin, some, out, begin > 0);
     });
   }
 
@@ -242,7 +241,7 @@ template <class Level, class Kind> class LinearChunk {
         Prefetch fetch{.ahead = {}, .bytes = step_bytes / tiles_};
         for (index i = 0; i < panels; ++i) fetch.ahead[i] = next[p + i] + tile * steps * fetch.bytes;
         simd::with_count<max_tile_rows<Level>>(rows, [&](auto r) INLAY_INLINE_LAMBDA {
-          linear_tile<Level, Kind, r>(x + row * count / x_step, slice + p, steps, out, begin > 0, fetch);
+          linear_tile<Level, Kind, r>(x + row * count / x_step<Kind>, slice + p, steps, out, begin > 0, fetch);
         });
       }
     }

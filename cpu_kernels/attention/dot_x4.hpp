@@ -56,7 +56,7 @@ void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Stri
     });
   };
   // Steps for each row that is asked for: of the next tile no more than there are in this one.
-  const index every = chunks.count > row_tile ? groups_of(chunks.count, row_tile) : 1;
+  const index every = groups_of(chunks.count, row_tile);
   for (index r = 0; r < b.count; r += row_tile) {
     const T* row[row_tile];
     INLAY_UNROLL

@@ -38,7 +38,7 @@ template <class Level, class Kind, int Rows>
 void linear_row(const typename PackedXOf<Kind>::Element* x, const typename PanelOf<Kind>::Element* panel, index k,
                 float* sums) {
   using F = simd::Floats<Level>;
-  constexpr index of_step = step_of<Kind> * linear_panel, x_step = is_bf16_dot<Kind> ? 2 : 1;
+  constexpr index of_step = step_of<Kind> * linear_panel;
   simd::RegisterTile<Level, Rows, 1> total;
   for (index begin = 0; begin < k; begin += linear_k_block) {
     const index steps = min(k - begin, linear_k_block) / step_of<Kind>;
@@ -48,7 +48,7 @@ void linear_row(const typename PackedXOf<Kind>::Element* x, const typename Panel
       const char* const ahead = reinterpret_cast<const char*>(w[0] + s * of_step) + linear_row_ahead;
       __builtin_prefetch(ahead, 0, 2);
       if constexpr (step_lines<Kind> == 2) __builtin_prefetch(ahead + 64, 0, 2);
-      multiply_step<Level, Kind>(tile, w, x + begin * Rows / x_step, s);
+      multiply_step<Level, Kind>(tile, w, x + begin * Rows / x_step<Kind>, s);
     }
     tile.each([&](int r, int, F sum) INLAY_INLINE_LAMBDA { total.sum[r][0] = (F(total.sum[r][0]) + sum).v; });
   }

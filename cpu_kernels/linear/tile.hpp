@@ -35,6 +35,9 @@ template <class Kind>
 inline constexpr index step_of = is_bf16_dot<Kind> || std::is_same_v<typename PanelOf<Kind>::Element, bf16> ? 2 : 1;
 template <class Kind> inline constexpr int step_lines = std::is_same_v<Kind, Bf16Dot<float>> ? 2 : 1;
 
+// k that an element of packed x holds.
+template <class Kind> inline constexpr index x_step = is_bf16_dot<Kind> ? 2 : 1;
+
 // A step of a panel as the dot product takes it.
 template <class Level, class W> INLAY_INLINE simd::Bf16Pairs<Level> bf16_step(const W* w) {
   using F = simd::Floats<Level>;

@@ -107,7 +107,6 @@ template <class Level, simd::Codes Kind, bool Offsets, index Segment, bool Sprea
 void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, int from, int to,
                   const std::uint8_t* const* words, const W4Scales& scales) {
   constexpr index size = simd::Floats<Level>::size;
-  const std::uint8_t* next = words[from] + w4_int8_job_panels * w.steps * w.step_bytes;  // the next job
   for (TileOfRows tile{job.begin, 0}; tile.first < job.end; tile.first += tile.rows) {
     tile.rows = w4_int8_tiles<Level>.next(job.end - tile.first);
     with_tile_rows<w4_int8_tiles<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
@@ -117,8 +116,8 @@ void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes&
         if constexpr (simd::has_pair_products<Level> && Kind != simd::Codes::eight && R % 2 == 0)
           w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[v], w.named, scales, v * size, total);
         else
-          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread, NextJob>(x, tile, words + v, w.named, scales,
-                                                                                   v * size, total, next);
+          w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread, NextJob>(x, tile, words + v, w, scales,
+                                                                                   v * size, total);
         w4_store<Level>(op, tile.first, R, job.first * w4_panel + v * size, columns * size, total, columns * size,
                         nullptr);
       }

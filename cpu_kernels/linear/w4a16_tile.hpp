@@ -65,14 +65,13 @@ inline constexpr bool w4_spreads = w4_usual_segment<Level, Kind> != 0 && simd::u
 // unrolled so: 0.87 to 1.07, by where the data lie.)
 template <class Level, simd::Codes Kind, int R, int C, bool Offsets, index Segment, bool Spread, bool NextJob>
 __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
-                                            const simd::NamedBytes& named, const W4Scales& scales, index channel,
-                                            float* total, const std::uint8_t*& next) {
+                                            const W4Weight& w, const W4Scales& scales, index channel, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int in_panel = Panels<Level, 1>::count;
   // Of the first register in its panel.
   [[maybe_unused]] const index place = C % in_panel == 0 ? 0 : channel / F::size % in_panel;
-  const simd::CodeTable<Level, Kind> table(named);
+  const simd::CodeTable<Level, Kind> table(w.named);
   constexpr index most = Sums::most / simd::codes_of_word<Kind>;
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
@@ -80,7 +79,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
   const float *const step_of = x.step, *const sum_of = x.sum;
   const std::int32_t *const start_of = x.start, *const words_of = x.segment_words;
   const std::int8_t* bytes = x.words(tile);
-  const std::uint8_t* ahead = next;
+  [[maybe_unused]] const std::uint8_t* ahead = words[0] + w4_int8_job_panels * w.steps * w.step_bytes;  // the next job
   index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
   for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
   for (index segment = 0; segment < x.segments; ++segment) {
@@ -170,7 +169,6 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
     });
     at += R, channel += W4Scales::width;
   }
-  next = ahead;
 }
 
 }  // namespace inlay::cpu
