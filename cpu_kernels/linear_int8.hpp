@@ -57,6 +57,8 @@ void dot_tile(const InputOf<Level>* inputs, const std::int8_t* weights, index pa
   }
 }
 
+template <class Level> inline constexpr RowTiles int8_tiles{.most = simd::DotI8<Level>::rows, .halves = true};
+
 // A tile of tokens by P panels, 1 or Dot::panels.
 template <class Level, int P>
 INLAY_INLINE void dot_panels(index rows, const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes,
@@ -64,7 +66,7 @@ INLAY_INLINE void dot_panels(index rows, const InputOf<Level>* inputs, const std
   using Dot = simd::DotI8<Level>;
   static_assert(Dot::rows <= int8_tile_rows);
   constexpr int parts = linear_int8::panel / Dot::channels * P;
-  with_tile_rows<RowTiles{Dot::rows}>(rows, [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
+  with_tile_rows<int8_tiles<Level>>(rows, [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
     constexpr int at_once = R * parts <= Dot::sums ? parts : 1;
     for (int part = 0; part < parts; part += at_once)
       dot_tile<Level, R, at_once>(inputs, weights + part * Dot::channels * 4, panel_bytes, groups,
@@ -169,7 +171,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   using Dot = simd::DotI8<Level>;
   const Scratch<Level> scratch(op);
   const index tokens = scratch.tokens, groups = scratch.groups, words = scratch.words;
-  const index panels = op.weight.extents[0];
+  const index panels = op.weight.extents[0], tiles = int8_tiles<Level>.count(tokens);
   if (tokens == 0 || panels == 0) return {};
   WorkspaceCutter cutter(workspace);
   InputOf<Level>* inputs = cutter.take<InputOf<Level>>(scratch.inputs());
@@ -179,7 +181,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   const Work preparing{.bytes = 5 * static_cast<double>(tokens * token_inputs)};
   parallel.ranges(tokens, 1, preparing, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
-      const TileOfRows tile = RowTiles{Dot::rows}.holding(t, tokens);
+      const TileOfRows tile = int8_tiles<Level>.holding(t, tokens);
       prepare_token<Level>(op, t, tile, inputs + tile.first * token_inputs, token[t],
                            words ? outliers + t * words : nullptr);
     }
@@ -194,8 +196,8 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
       const index panel = pair * Dot::panels;
       const index here = panels - panel < Dot::panels ? 1 : Dot::panels;
       const std::int8_t* weights = op.weight.template as<std::int8_t>() + panel * panel_bytes;
-      for (index first = 0, rows = 0; first < tokens; first += rows) {
-        rows = RowTiles{Dot::rows}.next(tokens - first);
+      for (index t = 0; t < tiles; ++t) {
+        const auto [first, rows] = int8_tiles<Level>.tile(t, tokens);
         alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
         const InputOf<Level>* tile = inputs + first * token_inputs;
         here == 1 ? dot_panels<Level, 1>(rows, tile, weights, panel_bytes, groups, sums)

@@ -186,9 +186,9 @@ void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace w
   constexpr int most = w4_few_rows_most(simd::Floats<Level>::size);
   const index rows = op.x.extents[0];
   if (rows > most) return w4_many_rows<Level, Kind>(parallel, op, workspace);
-  with_tile_rows<RowTiles{most}>(w4_padded_few(rows), [&]<int R>(std::integral_constant<int, R>) {
-    w4_few_rows<Level, Form, Kind, R>(parallel, op, workspace);
-  });
+  with_tile_rows<RowTiles{.most = most, .halves = true}>(
+      w4_padded_few(rows),
+      [&]<int R>(std::integral_constant<int, R>) { w4_few_rows<Level, Form, Kind, R>(parallel, op, workspace); });
 }
 
 // exact_float as a whole. The library compiles it in an object of its own (linear/w4a16_exact.cpp).

@@ -15,8 +15,8 @@ const W4Compute both[] = {W4Compute::exact_float, W4Compute::int8_activations};
 // One row has kernels of its own; then around one tile and two of each level.
 std::vector<index> rows_around_tiles() {
   std::set<index> sizes = {0, 1, 2, 3, 5};
-  for (index tile : {cpu::w4_tile_rows(1), cpu::w4_tile_rows(8), cpu::w4_tile_rows(16), cpu::w4_int8_tile_rows(8),
-                     cpu::w4_int8_tile_rows(16)})
+  for (index tile : {cpu::w4_tile_rows(1), cpu::w4_tile_rows(8), cpu::w4_tile_rows(16), cpu::w4_int8_tile_rows(8, 4),
+                     cpu::w4_int8_tile_rows(16, 4), cpu::w4_int8_alone_rows(16, 8)})
     sizes.insert({tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1});
   return {sizes.begin(), sizes.end()};
 }

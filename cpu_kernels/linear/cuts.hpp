@@ -54,11 +54,16 @@ constexpr int w4_row_panels(index lanes, int rows) {
   const index sums = rows == 1 || lanes == 8 ? 8 : 16, panels = sums * lanes / 16 / rows;
   return lanes == 1 ? 1 : static_cast<int>(panels);
 }
-// int8_activations: rows of the largest tile; panels of a job; and the jobs that each thread has at least, where there
-// are rows enough to cut. Two registers of codes by four rows at AVX2: by one and eight, broadcasts take two thirds of
-// the loads. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot
-// products (Zen 5: 0.59 of the int8 peak instead of 0.64).
-constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
+// int8_activations: rows of a tile; panels of a job; and the jobs that each thread has at least, where there are rows
+// enough to cut. Two registers of codes by four rows at AVX2: by one and eight, broadcasts take two thirds of the
+// loads. At AVX-512 six rows by two have registers for their totals too, which eight and twelve have not: 0.79, 0.71
+// and 0.49 of the int8 peak (Zen 5, 4 bits, one thread, in L1 and L2); seven reach 0.76, five 0.79, four 0.76. Codes of
+// five bits take so long to spread that eight rows are faster by 9% (those of six bits by 2%, but 0.87 of the speed
+// with 32 rows from memory). For the same reason up to eight rows of theirs, of six bits and of eight are one tile: two
+// of four take 1.25, 1.05 and 1.1 of the time. Of 4 bits they take as long, and 0.87 of it with 8192 inputs, as two
+// tiles may ask for a larger job.
+constexpr int w4_int8_tile_rows(index lanes, int bits) { return lanes != 16 ? 4 : bits == 5 ? 8 : 6; }
+constexpr int w4_int8_alone_rows(index lanes, int bits) { return lanes != 16 ? 4 : bits == 4 ? 6 : 8; }
 inline constexpr int w4_int8_pair_rows = 8;  // of neon_i8mm, by two registers of codes
 // Panels that one row reads side by side, each with streams of codes, of scales and maybe of offsets. AVX-512 reads one
 // after the other: where memory is slow it likes few streams, and no latency is left to hide, as the sums of the next
@@ -92,8 +97,9 @@ constexpr int w4_int8_row_panels(index lanes, int bits) {
 }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;  // (eight: prefill of SmolLM2-135M 0.99 to 1.01, Zen 5)
-// A job of at most so many bytes leaves room for the next one in a second-level cache of 1 MB, beside x.
-inline constexpr index w4_ahead_most = 192 * 1024;
+// What a job asks for ahead, the next one, is at most so many bytes: one tile that asks for more than this is slower,
+// as it waits for its own, and several are not, up to what was measured (Zen 5, 1 MB of second-level cache).
+inline constexpr index w4_ahead_of_one_tile = 192 * 1024, w4_ahead_of_tiles = 448 * 1024;
 // So many rows of a job are worth that its codes of five and six bits are spread before. Those of so many bytes at
 // once, or of one panel: each tile of rows reads them again.
 inline constexpr index w4_spread_rows = 12;

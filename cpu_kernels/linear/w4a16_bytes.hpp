@@ -11,12 +11,12 @@
 
 namespace inlay::cpu {
 
-// Three rows by one tile take 0.79 of the time of two and one (AVX2, 4 bits, Zen 3); where one instruction multiplies
-// two rows, two are one.
-template <class Level>
+// Where one instruction multiplies two rows, two are not three and one.
+template <class Level, simd::Codes Kind>
 inline constexpr RowTiles w4_int8_tiles =
-    simd::has_pair_products<Level> ? RowTiles{w4_int8_pair_rows}
-                                   : RowTiles{w4_int8_tile_rows(simd::Floats<Level>::size), true};
+    simd::has_pair_products<Level> ? RowTiles{.most = w4_int8_pair_rows, .halves = true}
+                                   : RowTiles{w4_int8_tile_rows(simd::Floats<Level>::size, simd::bits_of<Kind>),
+                                              w4_int8_alone_rows(simd::Floats<Level>::size, simd::bits_of<Kind>)};
 
 // Tiles of R rows, each a stream of words of x in the order of CodeInputs, padded with zeros; and what belongs to
 // segments in the same way:
@@ -129,7 +129,7 @@ index w4_round_gathered(const W4Weight& w, const T* x, index begin, index end, s
 template <class Level, simd::Codes Kind, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   constexpr index per_word = simd::codes_of_word<Kind>, word_bytes = simd::CodeSums<Level, Kind>::word_bytes;
-  const TileOfRows tile = w4_int8_tiles<Level>.holding(t, to.rows);
+  const TileOfRows tile = w4_int8_tiles<Level, Kind>.holding(t, to.rows);
   std::int8_t* const stream = to.words(tile);  // null where there are no slots
   index from = (t - tile.first) * word_bytes, at = to.of_segments(tile) + t - tile.first;
   for (index begin = 0; begin < w.slots; begin += w4_block) {

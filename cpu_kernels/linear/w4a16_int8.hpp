@@ -97,9 +97,11 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
 
-// Panels from `first` on, and the rows that pass by them.
+// Panels from `first` on, and the tiles of rows that pass by them. `more`: the job behind it is likely this worker's
+// next.
 struct W4Job {
   index first, begin, end;
+  bool more;
 };
 
 // The rows of a job over its registers `from` .. `to`, whose words begin at words[v].
@@ -107,9 +109,12 @@ template <class Level, simd::Codes Kind, bool Offsets, index Segment, bool Sprea
 void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, int from, int to,
                   const std::uint8_t* const* words, const W4Scales& scales) {
   constexpr index size = simd::Floats<Level>::size;
-  for (TileOfRows tile{job.begin, 0}; tile.first < job.end; tile.first += tile.rows) {
-    tile.rows = w4_int8_tiles<Level>.next(job.end - tile.first);
-    with_tile_rows<w4_int8_tiles<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
+  W4Ahead ahead = {};
+  if constexpr (NextJob)
+    ahead = {words[0] + w4_int8_job_panels * w.steps * w.step_bytes, groups_of(w.step_bytes, job.end - job.begin)};
+  for (index t = job.begin; t < job.end; ++t) {
+    const TileOfRows tile = w4_int8_tiles<Level, Kind>.tile(t, x.rows);
+    with_tile_rows<w4_int8_tiles<Level, Kind>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Kind>::columns(R);
       alignas(64) float total[R * columns * size];
       for (int v = from; v < to; v += columns) {
@@ -117,7 +122,7 @@ void w4_int8_rows(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes&
           w4_int8_pairs<Level, Kind, R, columns, Offsets>(x, tile, words[v], w.named, scales, v * size, total);
         else
           w4_int8_tile<Level, Kind, R, columns, Offsets, Segment, Spread, NextJob>(x, tile, words + v, w, scales,
-                                                                                   v * size, total);
+                                                                                   v * size, total, ahead);
         w4_store<Level>(op, tile.first, R, job.first * w4_panel + v * size, columns * size, total, columns * size,
                         nullptr);
       }
@@ -144,14 +149,15 @@ template <class Level, simd::Codes Kind, bool Offsets, index Segment>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, W4Scales scales,
                  [[maybe_unused]] std::uint8_t* spread) {
   using JobPanels = Panels<Level, w4_int8_job_panels>;
-  const bool next_job = w4_asks_for_next_job<Level>(w, job.end - job.begin);
+  [[maybe_unused]] constexpr RowTiles cut = w4_int8_tiles<Level, Kind>;
+  const bool next_job = job.more && w4_asks_for_next_job<Level>(w, job.end - job.begin);
   scales.read<Level>(w, job.first, next_job);
   const JobPanels panels(w, job.first);
   const int count = static_cast<int>(min(w.panels - job.first, w4_int8_job_panels)) * JobPanels::in_panel;
   const std::uint8_t* words[JobPanels::count];  // also of registers beyond the last one, which a tile may read with it
   for (int v = 0; v < JobPanels::count; ++v) words[v] = panels.words(v, 0);
   if constexpr (Segment != 0 && w4_spreads<Level, Kind>)
-    if (spread && job.end - job.begin >= w4_spread_rows) {
+    if (spread && cut.begin(job.end, x.rows) - cut.begin(job.begin, x.rows) >= w4_spread_rows) {
       const int at_once = static_cast<int>(w4_spread_panels<Level, Kind>(w)) * JobPanels::in_panel;
       for (int from = 0; from < count; from += at_once) {
         const int to = from + at_once < count ? from + at_once : count;
@@ -198,25 +204,21 @@ template <class Level, simd::Codes Kind> struct W4Int8Scratch {
 template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w,
                        const W4Int8Scratch<Level, Kind>& scratch) {
-  constexpr int full = w4_int8_tiles<Level>.full;
   const W4Bytes& x = scratch.x;
-  const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
+  const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = w4_int8_tiles<Level, Kind>.count(x.rows);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);
   const Work work = w.work(x.rows);
   auto* multiply = w4_int8_job<Level, Kind, Offsets, 0>;
   if (w4_segments_are_usual<Level, Kind>(w))
     multiply = w4_int8_job<Level, Kind, Offsets, w4_usual_segment<Level, Kind>>;
-  // What the end of one job has prefetched is the beginning of the next. Rows of several tiles find most of a job in
-  // L2, and gain more by threads that end together (two threads, 9728 x 896 of 4 bits, Zen 3: 2 rows 0.87 of the time
-  // of single jobs, 4 rows 0.91, 8 rows 1.05).
-  const index count = jobs * chunks, run = tiles == 1 ? count / parallel.pieces(count, work) : 1;
-  w4_each_job(parallel, groups_of(count, run), work, [&](index worker, index at) {
-    for (index job = at * run; job < min((at + 1) * run, count); ++job) {
-      const index chunk = job / jobs, stop = tiles * (chunk + 1) / chunks * full;
-      const W4Job rows{job % jobs * w4_int8_job_panels, tiles * chunk / chunks * full, min(stop, x.rows)};
-      multiply(op, w, x, rows, scratch.scales_of(worker), scratch.spread_of(worker));
-    }
+  JobShares shares(jobs * chunks, parallel, work);
+  parallel(parallel.width, work, [&](index worker) {
+    shares.each(worker, [&](index at, bool more) {
+      const index chunk = at / jobs;
+      const W4Job job{at % jobs * w4_int8_job_panels, tiles * chunk / chunks, tiles * (chunk + 1) / chunks, more};
+      multiply(op, w, x, job, scratch.scales_of(worker), scratch.spread_of(worker));
+    });
   });
 }
 

@@ -23,15 +23,17 @@ struct W4Scales {
   template <class Level> void read(const W4Weight& w, index first, bool next_job) {
     using F = simd::Floats<Level>;
     const Panels<Level, w4_int8_job_panels> panels(w, first, next_job ? w.groups : w4_prefetch_groups);
-    index at = 0;
+    float *scale_to = scale, *offset_to = offset;  // members would be loaded again behind every store
     for (index begin = 0; begin < w.slots; begin += w4_block)
       for_each_segment(begin, w.block_end(begin), w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
-        if (offset)
-          panels.copy_scales(w, g, scale + at, offset + at);
-        else
-          panels.for_each_plain_scale(
-              w, g, [&](auto v, F of_v) INLAY_INLINE_LAMBDA { of_v.store(scale + at + v * F::size); });
-        at += width;
+        if (offset_to) {
+          panels.copy_scales(w, g, scale_to, offset_to);
+          offset_to += width;
+        } else {
+          panels.for_each_plain_scale(w, g,
+                                      [&](auto v, F of_v) INLAY_INLINE_LAMBDA { of_v.store(scale_to + v * F::size); });
+        }
+        scale_to += width;
       });
   }
 };

@@ -2,7 +2,7 @@
 //
 // What a tile does for each register of sums and group of 32:
 //
-//   VNNI            8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
+//   VNNI            8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets)
 //   AVX2            8 VPMADDUBSW, 7 VPADDW, VPMADDWD, VPADDD, and the same three: 20 (20 with offsets)
 //   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35
 //   AVX2, named     8 VPSIGNB, 8 VPMADDUBSW, 8 VPMADDWD, 8 VPADDD, and the same three: 35
@@ -49,8 +49,14 @@ template <class Level, simd::Codes Kind> bool w4_segments_are_usual(const W4Weig
 template <class Level, simd::Codes Kind>
 inline constexpr bool w4_spreads = w4_usual_segment<Level, Kind> != 0 && simd::upper_bits<Kind> != 0;
 
+// There are registers for the sums of a tile and for its totals, which are loaded and stored elsewhere.
+template <class Level> inline constexpr int w4_sums_beside_totals = simd::Floats<Level>::size == 16 ? 12 : 0;
+
 // total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c], spread or as they are.
-// Out of line: its totals have no registers, and must not get two places in memory.
+// Out of line: totals that have no registers must not get two places in memory.
+//
+// (AVX-512: all conversions, then all products, then all sums, 6 x 2: no difference; what follows a row right behind
+// its last product: 0.8 of the speed.)
 //
 // Segment: slots of every segment, or 0. Where it is known there is no branch from its first word to its total, and GCC
 // 12 keeps all sums in registers (of the same loop in a lambda, or bounded by a min, it does not, 1.2 to 1.5 of the
@@ -65,7 +71,8 @@ inline constexpr bool w4_spreads = w4_usual_segment<Level, Kind> != 0 && simd::u
 // unrolled so: 0.87 to 1.07, by where the data lie.)
 template <class Level, simd::Codes Kind, int R, int C, bool Offsets, index Segment, bool Spread, bool NextJob>
 __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
-                                            const W4Weight& w, const W4Scales& scales, index channel, float* total) {
+                                            const W4Weight& w, const W4Scales& scales, index channel, float* total,
+                                            [[maybe_unused]] W4Ahead& ahead) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Kind>;
   constexpr int in_panel = Panels<Level, 1>::count;
@@ -79,9 +86,15 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
   const float *const step_of = x.step, *const sum_of = x.sum;
   const std::int32_t *const start_of = x.start, *const words_of = x.segment_words;
   const std::int8_t* bytes = x.words(tile);
-  [[maybe_unused]] const std::uint8_t* ahead = words[0] + w4_int8_job_panels * w.steps * w.step_bytes;  // the next job
+  [[maybe_unused]] const std::uint8_t* asked = ahead.at;
+  [[maybe_unused]] const index stride = ahead.stride;
   index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
-  for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
+  constexpr bool in_registers = R * C <= w4_sums_beside_totals<Level>;
+  simd::Register<Level> all[R * C];  // bare: GCC 12 keeps an array of Floats in memory as well
+  if constexpr (in_registers)
+    simd::unroll<R * C>([&](auto i) INLAY_INLINE_LAMBDA { all[i] = F().v; });
+  else
+    for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
   for (index segment = 0; segment < x.segments; ++segment) {
     Sums dots[R * C];
     const auto each = [&](auto&& run) INLAY_INLINE_LAMBDA {  // unroll<R * C> is a loop where it is long
@@ -97,11 +110,11 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       simd::StepWords<Level, Kind> word[C];
       if constexpr (!Spread)
         simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-          if (c % in_panel == 0) __builtin_prefetch(NextJob ? ahead + c / in_panel * 64 : from[c] + w4_prefetch, 0, 2);
+          if (c % in_panel == 0) __builtin_prefetch(NextJob ? asked : from[c] + w4_prefetch, 0, 2);
+          if constexpr (NextJob && c % in_panel == 0) asked += stride;
           word[c] = simd::load_words<Level, Kind>(from[c], (place + c) % in_panel);
           from[c] += w4_step_bytes(simd::bits_of<Kind>);
         });
-      if constexpr (NextJob) ahead += C / in_panel * w4_step_bytes(simd::bits_of<Kind>);
       const auto rows = simd::RowInputs<Level, Kind, R>::load(bytes);
       simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
         simd::CodePart<Level> codes[C];
@@ -162,13 +175,21 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       const F step = simd::opaque<Level>(F(step_of[at + r])), sum = F(Offsets ? sum_of[at + r] : 0);
       const std::int32_t late = Offsets ? 0 : start_of[at + r];
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-        float* const to = totals + (r * C + c) * F::size;
         const F dot = dots[r * C + c].to_floats(late);
-        w4_add<Offsets>(F::load(to), dot, of_c[c], offset_of_c[c], sum, step).store(to);
+        if constexpr (in_registers) {
+          auto& of_rc = all[r * C + c];
+          of_rc = w4_add<Offsets>(F(of_rc), dot, of_c[c], offset_of_c[c], sum, step).v;
+        } else {
+          float* const to = totals + (r * C + c) * F::size;
+          w4_add<Offsets>(F::load(to), dot, of_c[c], offset_of_c[c], sum, step).store(to);
+        }
       });
     });
     at += R, channel += W4Scales::width;
   }
+  if constexpr (NextJob) ahead.at = asked;
+  if constexpr (in_registers)
+    simd::unroll<R * C>([&](auto i) INLAY_INLINE_LAMBDA { F(all[i]).store(total + i * F::size); });
 }
 
 }  // namespace inlay::cpu

@@ -128,7 +128,7 @@ template <class Level, Codes Kind>
 requires std::is_base_of_v<isa::avx512_vnni, Level>
 struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart, TwoParts> {
   static constexpr index most = 128;
-  static constexpr int columns(int rows) { return rows >= 8 ? 2 : 4; }
+  static constexpr int columns(int rows) { return rows >= 4 ? 2 : 4; }
   __v16si v;
   CodeSums() = default;
   INLAY_INLINE explicit CodeSums(std::int32_t start) : v((__v16si)_mm512_set1_epi32(start)) {}
