@@ -42,7 +42,8 @@ template <bool Offsets> void run(index rows, index slots) {
   x.measure_segments(w, simd::codes_of_word<Kind>);
   if (rows > 1)
     return w4_int8_job<Level, Kind, Offsets, 0>(
-        op, w, x, {0, 0, rows}, {.scale = scales.data(), .offset = Offsets ? offsets.data() : nullptr}, nullptr);
+        op, w, x, {.first = 0, .begin = 0, .end = w4_int8_tiles<Level, Kind>.count(rows), .more = false},
+        {.scale = scales.data(), .offset = Offsets ? offsets.data() : nullptr}, nullptr);
   constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, bits);
   for (index first = 0; first < panels; first += wide)
     w4_int8_row<Level, Kind, wide, Offsets, false>(w, x, first, y.data() + first * w4_panel);
