@@ -49,7 +49,7 @@ template <class Level> struct LinearPlan {
     n = op.y.extents[1];
     k = pairs ? even(op.x.extents[1]) : op.x.extents[1];
     chunks = (rows + linear_row_chunk - 1) / linear_row_chunk;
-    tiles = (chunk_rows() + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
+    tiles = linear_tiles<Level>.count(chunk_rows());
     panels = (n + linear_panel - 1) / linear_panel;
     const index width = parallel.width < 1 ? 1 : parallel.width;
     // Panels of the thread that has most. Smaller groups read x more often: worth it for a sixteenth.
@@ -96,7 +96,7 @@ template <class Level, class Kind> class LinearChunk {
       : plan_(plan), op_(op), source_(source), form_(form) {
     first_row_ = plan.rows * chunk / plan.chunks;
     rows_ = plan.rows * (chunk + 1) / plan.chunks - first_row_;
-    tiles_ = (rows_ + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
+    tiles_ = linear_tiles<Level>.count(rows_);
   }
 
   void run(const Parallel& parallel, Workspace workspace) const {
@@ -136,13 +136,14 @@ template <class Level, class Kind> class LinearChunk {
   }
 
  private:
-  index tile_begin(index tile) const { return rows_ * tile / tiles_; }
+  TileOfRows rows_of(index tile) const { return linear_tiles<Level>.tile(tile, rows_); }
 
   // A block of k of a tile of x.
   void pack_tile(index tile, index begin, X* x) const {
     const index count = min(plan_.k - begin, linear_k_block);
     const index there = op_.x.extents[1] - begin, stride = op_.x.strides[0];
-    const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
+    const TileOfRows here = rows_of(tile);
+    const index row = here.first, rows = here.rows;
     X* const out = x + (begin * rows_ + row * count) / x_step<Kind>;
     with_float(op_.x.dtype, [&]<class T>(Type<T>) {
       const T* const from = op_.x.template as<T>() + (first_row_ + row) * stride + begin;
@@ -158,7 +159,7 @@ template <class Level, class Kind> class LinearChunk {
   // sums[panel][row][16] of the panels first .. first + count. Beyond the last panel the tiles repeat
   // it, into sums that nobody reads.
   void multiply(const X* x, index first, index count, float* sums, W* slices) const {
-    const index abreast = tile_panels<Level>(static_cast<int>(tile_begin(1)));
+    const index abreast = tile_panels<Level>(static_cast<int>(rows_of(0).rows));
     each_block(count, abreast, sums, [&](index begin, index some, index p, float* const* out) {
       const W* slice[max_tile_panels];
       for (index i = 0; i < abreast; ++i)
@@ -223,7 +224,7 @@ template <class Level, class Kind> class LinearChunk {
     };
     constexpr index near = 1024, far = 4096;  // bytes
     if (tiles_ == 1) return packed(first + panel, begin) + (rows_ <= 2 ? near : far);
-    const index abreast = tile_panels<Level>(static_cast<int>(tile_begin(1)));
+    const index abreast = tile_panels<Level>(static_cast<int>(rows_of(0).rows));
     const bool last = panel + abreast >= count;
     return last ? packed(first + panel % abreast, begin + linear_k_block) : packed(first + panel + abreast, begin);
   }
@@ -233,7 +234,8 @@ template <class Level, class Kind> class LinearChunk {
     const index steps = count / step_of<Kind>;
     const index step_bytes = step_of<Kind> * linear_panel * form_.packed_element;
     for (index tile = 0; tile < tiles_; ++tile) {
-      const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
+      const TileOfRows here = rows_of(tile);
+      const index row = here.first, rows = here.rows;
       const index panels = tile_panels<Level>(static_cast<int>(rows));
       for (index p = 0; p < abreast; p += panels) {
         float* out[max_tile_panels];

@@ -67,7 +67,7 @@ template <RowTiles Tiles, int R = Tiles.alone, class Run> INLAY_INLINE void with
 // The same for the smallest tile that `rows` fit into, of two rows at least.
 template <int Full, class Run> INLAY_INLINE void with_tile_of_at_least(index rows, Run&& run) {
   if constexpr (Full > 2) {
-    constexpr int less = RowTiles{Full, Full, true}.smaller(Full);
+    constexpr int less = RowTiles{.most = Full, .halves = true}.smaller(Full);
     if (rows <= less) return with_tile_of_at_least<less>(rows, run);
   }
   run(std::integral_constant<int, Full>{});

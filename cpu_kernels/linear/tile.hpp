@@ -8,6 +8,7 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cpu_kernels/linear/cuts.hpp"
+#include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"
 
 namespace inlay::cpu {
@@ -55,6 +56,7 @@ template <class F> INLAY_INLINE F as_bf16(F v) {
 }
 
 template <class Level> inline constexpr int max_tile_rows = linear_tile_rows(simd::Floats<Level>::size);
+template <class Level> inline constexpr RowTiles linear_tiles{.most = max_tile_rows<Level>};
 
 // Few rows take more panels, so that there are chains enough to hide the latency of fma.
 template <class Level> inline constexpr int tile_panels(int rows) {

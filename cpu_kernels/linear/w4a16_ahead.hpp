@@ -12,7 +12,7 @@
 //   4 rows   0.93 (0.75)    0.95 (0.87)    0.90 (0.86)    0.88 (0.95)    0.80 (0.97)
 //   8 rows   0.89 (0.65)    0.79 (0.57)    0.91 (0.77)    0.75 (0.75)    0.73 (0.75)
 //
-// By more tiles, as the speed of the int8 peak:
+// By more tiles, of the int8 peak:
 //
 //            2048 inputs    8192 inputs    14336 inputs
 //   9 rows   0.48 (0.37)

@@ -11,7 +11,8 @@
 
 namespace inlay::cpu {
 
-// Where one instruction multiplies two rows, two are not three and one.
+// Three rows by one tile take 0.79 of the time of two and one (AVX2, 4 bits, Zen 3). Where one instruction multiplies
+// two rows, halves keep them in pairs.
 template <class Level, simd::Codes Kind>
 inline constexpr RowTiles w4_int8_tiles =
     simd::has_pair_products<Level> ? RowTiles{.most = w4_int8_pair_rows, .halves = true}

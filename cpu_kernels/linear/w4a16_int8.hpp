@@ -149,14 +149,14 @@ template <class Level, simd::Codes Kind, bool Offsets, index Segment>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, const W4Job& job, W4Scales scales,
                  [[maybe_unused]] std::uint8_t* spread) {
   using JobPanels = Panels<Level, w4_int8_job_panels>;
-  [[maybe_unused]] constexpr RowTiles cut = w4_int8_tiles<Level, Kind>;
   const bool next_job = job.more && w4_asks_for_next_job<Level>(w, job.end - job.begin);
   scales.read<Level>(w, job.first, next_job);
   const JobPanels panels(w, job.first);
   const int count = static_cast<int>(min(w.panels - job.first, w4_int8_job_panels)) * JobPanels::in_panel;
   const std::uint8_t* words[JobPanels::count];  // also of registers beyond the last one, which a tile may read with it
   for (int v = 0; v < JobPanels::count; ++v) words[v] = panels.words(v, 0);
-  if constexpr (Segment != 0 && w4_spreads<Level, Kind>)
+  if constexpr (Segment != 0 && w4_spreads<Level, Kind>) {
+    constexpr RowTiles cut = w4_int8_tiles<Level, Kind>;
     if (spread && cut.begin(job.end, x.rows) - cut.begin(job.begin, x.rows) >= w4_spread_rows) {
       const int at_once = static_cast<int>(w4_spread_panels<Level, Kind>(w)) * JobPanels::in_panel;
       for (int from = 0; from < count; from += at_once) {
@@ -166,6 +166,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
       }
       return;
     }
+  }
   auto* rows = w4_int8_rows<Level, Kind, Offsets, Segment, false, false>;
   if constexpr (simd::Floats<Level>::size == 16)
     if (next_job) rows = w4_int8_rows<Level, Kind, Offsets, Segment, false, true>;
